@@ -1,9 +1,18 @@
 -- Completes active jobs.
 --
--- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 if there is a result, result
--- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+-- ARGV[9…]
+--   requests    number of requests; for each:
+--   id          job
+--   worker      worker that answers, or ''
+--   op          id of this operation; if it is repeated, the first result is returned
+--   tenant      the only tenant visible to the caller, or '' for all
+--   has_result  1 if there is a result
+--   result      the result, as JSON
+--
+-- Returns  for each request: the job view, {'missing'}, {'conflict', state, holder or ''} or
+--          {'error', text}
 
--- Modules that only take part.
+-- Required for its commit phase: advances the workflows of the jobs.
 require('workflows/workflow')
 
 local ctx = require('lib/context')
@@ -14,14 +23,14 @@ local answer = require('queue/answer')
 local runtime = require('lib/runtime')
 
 local commit, emit, guarded, int = runtime.commit, runtime.emit, runtime.guarded, runtime.int
-local did = activity.did
+local count_attempts = activity.count_attempts
 local job_view, lease_release, mark, unmark = job_module.view, job_module.lease_release, job_module.mark, job_module.unmark
 local job_finish = finish.job_finish
 local job_to_answer = answer.job_to_answer
 
-local function ack(id, worker, op, scope, result)
-  local job, result_instead = job_to_answer(id, worker, op, scope)
-  if not job then return result_instead end
+local function ack(id, worker, op, tenant, result)
+  local job, refusal = job_to_answer(id, worker, op, tenant)
+  if not job then return refusal end
   lease_release(job)
   unmark(job, 'e')
   if result then
@@ -29,7 +38,7 @@ local function ack(id, worker, op, scope, result)
     mark(job, 'r')
   end
   job_finish(job, 'completed')
-  did(job.tenant, 'c', 1)
+  count_attempts(job.tenant, 'c', 1)
   emit('job.completed', job, '"state":"completed","attempt":' .. job.attempt
     .. ',"duration_ms":' .. int(ctx.now - tonumber(job.started)))
   return job_view(job)
@@ -38,8 +47,8 @@ end
 local function run()
   local answers, at = {}, 10
   for request = 1, tonumber(ctx.args[9]) do
-    answers[request] = guarded(ack, ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3],
-      ctx.args[at + 4] == '1' and ctx.args[at + 5])
+    local id, worker, op, tenant, has_result, result = unpack(ctx.args, at, at + 5)
+    answers[request] = guarded(ack, id, worker, op, tenant, has_result == '1' and result)
     at = at + 6
   end
   commit()

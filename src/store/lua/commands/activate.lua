@@ -1,7 +1,12 @@
--- Makes a pending job available: one that is staged at once, one that its client made so through staging if it is planned.
+-- Makes a pending job available. A staged job skips promotion; a job that its client created as
+-- pending goes through staging if a plan rule covers it.
 --
--- ARGV[9…] id, op, the one tenant whose jobs are there or ''
--- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
+-- ARGV[9…]
+--   id      job
+--   op      id of this operation; if it is repeated, the first result is returned
+--   tenant  the only tenant visible to the caller, or '' for all
+--
+-- Returns  {'ok', job view, previous state}, {'missing'} or {'conflict', state, ''}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -13,12 +18,13 @@ local job_load, job_view, marked = job_module.load, job_module.view, job_module.
 local job_admit, job_release, job_unstage = stage.job_admit, stage.job_release, stage.job_unstage
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[11])
+  local id, op, tenant = unpack(ctx.args, 9, 11)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
-  if job.op == ctx.args[10] then return {'ok', job_view(job), 'pending'} end
-  -- Only a round hands jobs to a main queue that is not ours.
+  if job.op == op then return {'ok', job_view(job), 'pending'} end
+  -- Only a round hands jobs to a main queue in another system.
   if job.state ~= 'pending' or (job.push and marked(job, 's')) then return {'conflict', job.state, ''} end
-  job.activated, job.op = ctx.now_text, ctx.args[10]
+  job.activated, job.op = ctx.now_text, op
   if marked(job, 's') then
     job_unstage(job)
     job_release(job)

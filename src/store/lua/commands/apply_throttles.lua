@@ -1,9 +1,15 @@
--- How tenants stand as neighbours, changed: who is throttled, who is let go.
+-- Applies decisions of the noisy neighbour detector: throttles tenants, changes throttles and lifts
+-- them.
 --
--- ARGV[9…] the process that decides, or '' where somebody decides by hand; then for each tenant: its name, the document that holds so far or
---          '', the one that is to hold or '', its throttle as in `throttled` or '', kind of an event or '', its data
--- Returns  how many changed, or -1 if another process decides. A tenant whose document is another one is left alone, and so is one
---          whose document is the new one already: that call is sent again
+-- A tenant is skipped if its stored document differs from the expected one. A resent call finds the
+-- new document and skips the tenant too.
+--
+-- ARGV[9…]
+--   holder  the process that decides, or '' for a decision by an operator
+--   …       for each tenant: name, expected document or '', new document or '' to remove it,
+--           throttle as in `throttled` or '', kind of an event or '', data of the event
+--
+-- Returns  number of tenants changed, or -1 if another process decides
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -19,15 +25,16 @@ local plan_queues = plan.queues
 local tenant_of, tenant_reweigh = fair_queue.tenant_of, fair_queue.tenant_reweigh
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local level_open = level_module.open
-local default_count = headcount.default_count
+local start_counting_default = headcount.start_counting_default
 local call = redis.call
 local find = string.find
 
-local LEVELS_IN = 256 -- queues that are looked through for levels in which a tenant waits
+-- Queues searched for levels in which a tenant waits.
+local MOST_QUEUES = 256
 local PRIORITIES = {}
 for priority = 100, -100, -1 do PRIORITIES[#PRIORITIES + 1] = '@p' .. priority end
 
--- The tenant weighs what it weighs now, wherever it waits.
+-- Recomputes a tenant's weight in one fair queue, under its present throttle.
 local function reweigh(fair, name)
   local tenant = tenant_of(fair, name)
   if tenant.state then tenant_reweigh(fair, tenant, tenant.otherwise or tenant.weight) end
@@ -39,7 +46,7 @@ local function reweigh_all(name)
       for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do reweigh(fair, name) end
     end
   end
-  for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, LEVELS_IN - 1)) do
+  for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, MOST_QUEUES - 1)) do
     for place, score in ipairs(ctx.state.levels and call('ZMSCORE', ctx.prefix .. 'ready:' .. queue, unpack(PRIORITIES)) or {}) do
       local level = score and string.sub(PRIORITIES[place], 2)
       if level and call('HEXISTS', ctx.prefix .. 'level:' .. queue .. ':' .. level .. ':busy', name) == 1 then
@@ -49,13 +56,14 @@ local function reweigh_all(name)
   end
 end
 
--- A tenant may have more or fewer jobs active: dispatch has to ask from now on, and whoever waits is looked at anew.
-local function recap(name)
+-- The tenant's limit on active jobs changed: makes dispatch check it from now on, and examines the
+-- lanes that wait for it.
+local function limit_changed(name)
   local before = ctx.allowed
   if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end
   if name == '_default' and not find(ctx.allowed, 'd', 1, true) then
     ctx.allowed = ctx.allowed .. 'd'
-    default_count()
+    start_counting_default()
   end
   if ctx.allowed ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.allowed, 'limits', '1') end
   call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `dispatch/reshard`
@@ -73,19 +81,20 @@ local function throttle(name, words)
   ctx.state.throttled = int(call('HLEN', ctx.prefix .. 'throttled'))
   call('HSET', ctx.prefix .. 'state', 'throttled', ctx.state.throttled)
   reweigh_all(name)
-  if find(before .. words, '%d$') then recap(name) end
+  if find(before .. words, '%d$') then limit_changed(name) end
 end
 
 local function run()
-  if ctx.args[9] ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= ctx.args[9] then return -1 end
+  local holder = ctx.args[9]
+  if holder ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= holder then return -1 end
   local changed = 0
   for at = 10, #ctx.args, 6 do
-    local name, before, after = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2]
+    local name, before, after, words, kind, data = unpack(ctx.args, at, at + 5)
     if before ~= after and (call('HGET', ctx.prefix .. 'noise', name) or '') == before then
       changed = changed + 1
       if after == '' then call('HDEL', ctx.prefix .. 'noise', name) else call('HSET', ctx.prefix .. 'noise', name, after) end
-      throttle(name, ctx.args[at + 3])
-      if ctx.args[at + 4] ~= '' then emit(ctx.args[at + 4], subject(name), ctx.args[at + 5]) end
+      throttle(name, words)
+      if kind ~= '' then emit(kind, subject(name), data) end
     end
   end
   commit()

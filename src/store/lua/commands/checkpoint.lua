@@ -1,9 +1,16 @@
--- Keeps where a job's work has got to, for its next attempt; replaces what was kept before, or forgets it.
+-- Stores a checkpoint of a job for its next attempt, in place of the one before, or removes it.
 --
--- chk:ID  hash  s (state as JSON), n (how many were kept), t (when); goes with the job
+-- chk:ID  hash  s: state as JSON, n: number of checkpoints so far, t: time of the last one, op: its
+--               operation; ends with the job
 --
--- ARGV[9…] id, `put` or `drop`, the state, op, the one tenant whose jobs are there or ''
--- Returns  {n, t} or {'missing'} or {'conflict', state}
+-- ARGV[9…]
+--   id      job
+--   action  `put` or `drop`
+--   state   the checkpoint, as JSON
+--   op      id of this operation; if it is repeated, the first result is returned
+--   tenant  the only tenant visible to the caller, or '' for all
+--
+-- Returns  {n, t}, {'missing'} or {'conflict', state}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -15,10 +22,11 @@ local unmark = job_module.unmark
 local call = redis.call
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[13])
+  local id, action, state, op, tenant = unpack(ctx.args, 9, 13)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
   local key = ctx.prefix .. 'chk:' .. job.id
-  if ctx.args[10] == 'drop' then
+  if action == 'drop' then
     if call('UNLINK', key) == 1 then
       unmark(job, 'k')
       if job.finished == '' then job_save(job) else job_save(job, math.max(call('PTTL', job.key), 1)) end
@@ -26,10 +34,10 @@ local function run()
     return {'0', ctx.now_text}
   end
   local kept = call('HMGET', key, 'n', 't', 'op')
-  if kept[3] == ctx.args[12] then return {kept[1], kept[2]} end -- sent again
+  if kept[3] == op then return {kept[1], kept[2]} end -- a resend
   if job.finished ~= '' then return {'conflict', job.state} end
   local number = int((tonumber(kept[1] or nil) or 0) + 1)
-  call('HSET', key, 's', ctx.args[11], 'n', number, 't', ctx.now_text, 'op', ctx.args[12])
+  call('HSET', key, 's', state, 'n', number, 't', ctx.now_text, 'op', op)
   if not marked(job, 'k') then
     mark(job, 'k')
     job_save(job)

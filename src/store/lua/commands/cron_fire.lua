@@ -1,11 +1,22 @@
--- Fires a cron: its job is stored like any other. Of all who try, one fires for each time, and the next time is set in
--- the same step: whoever dies before has done nothing, whoever comes after finds another time.
+-- Fires a cron: stores its job like any other, and sets the next time in the same call.
 --
--- ARGV[9…] name, version under which it was read, the time for which it fires or '' if a person asked, the next time, overlap policy,
---          its expression as JSON, why there is no job or '', its job's type and queue; then, unless there is no job, a request with
---          that job as `queue/enqueue` has it
--- Returns  {'ok', answer}, {'gone'} if another fired it or it is not the same any more, {'stale'} if other rules hold, or
---          {'skipped', why, the job because of which or ''}
+-- Several processes may try. Exactly one succeeds for each time, because the call checks the
+-- version and the next time of the cron. A process that dies before the call has changed nothing.
+--
+-- ARGV[9…]
+--   name         cron
+--   version      version of the cron that the caller read
+--   at           time for which it fires, or '' on request of a client
+--   next_at      next time, or '' if there is none
+--   overlap      overlap policy
+--   expression   cron expression, as JSON
+--   no_job       reason why there is no job, or ''
+--   type, queue  of the job
+--   …            unless `no_job` is set, a request with the job, as `queue/enqueue` describes it
+--
+-- Returns  {'ok', answer of the request}, {'gone'} if another process fired the cron or it has
+--          changed, {'stale'} if the plan rules have changed, or {'skipped', reason, id of the job
+--          that caused it or ''}
 
 local ctx = require('lib/context')
 local job = require('queue/job')
@@ -21,40 +32,42 @@ local job_cancel = detach.job_cancel
 local call = redis.call
 local match = string.match
 
--- Outcome and two values of it, of which the second is a job's id or state: see `queue/enqueue`.
+-- First argument of the request.
+local FIRST = 18
+-- Outcome and the next two values of an answer. The last of them is the job's id or state:
+-- `queue/enqueue`.
 local ANSWER = wire.pattern(4)
 
 local function run()
-  local name, version, at, next_at, overlap = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13]
+  local name, version, at, next_at, overlap, expression, no_job, type, queue = unpack(ctx.args, 9, 17)
   local key, CRONS = ctx.prefix .. 'cron:' .. name, ctx.prefix .. 'crons'
-  local about = {id = name, type = ctx.args[16], queue = ctx.args[17]}
+  local about = {id = name, type = type, queue = queue}
   local scheduled = at == '' and ctx.now_text or at
-  local FIRST = 18
 
   if call('HGET', key, 'version') ~= version then return {'gone'} end
   if at ~= '' and tonumber(call('ZSCORE', CRONS, name) or nil) ~= tonumber(at) then return {'gone'} end
-  if ctx.args[15] == '' and ctx.args[FIRST + 3] ~= ctx.state.rules then return {'stale'} end
+  if no_job == '' and ctx.args[FIRST + 3] ~= ctx.state.rules then return {'stale'} end
 
-  local function told(data)
-    return '"cron_expr":' .. ctx.args[14] .. ',"scheduled_at":' .. stamp(scheduled) .. data
+  local function event_data(data)
+    return '"cron_expr":' .. expression .. ',"scheduled_at":' .. stamp(scheduled) .. data
   end
 
-  local function go_on()
+  local function set_next()
     if at ~= '' then call('ZADD', CRONS, next_at == '' and '+inf' or next_at, name) end
   end
 
-  local function skip(why, existing)
-    go_on()
-    emit('cron.skipped', about, told(',"reason":"' .. why .. '"' .. (existing and ',"existing_job_id":"' .. existing .. '"' or '')))
+  local function skip(reason, existing)
+    set_next()
+    emit('cron.skipped', about, event_data(',"reason":"' .. reason .. '"' .. (existing and ',"existing_job_id":"' .. existing .. '"' or '')))
     commit()
-    return {'skipped', why, existing or ''}
+    return {'skipped', reason, existing or ''}
   end
 
-  if ctx.args[15] ~= '' then return skip(ctx.args[15]) end
+  if no_job ~= '' then return skip(no_job) end
 
-  -- The last job that it made, if that has not ended: neither running nor waiting.
+  -- The overlap policy applies if the last job of this cron has not ended.
   local last, id = call('HGET', key, 'job'), ctx.args[FIRST + 4]
-  if last == id then return {'ok', (enqueue_request(FIRST))} end -- sent again
+  if last == id then return {'ok', (enqueue_request(FIRST))} end -- a resend
   local before = last and job_load(last)
   if before and before.finished == '' then
     if overlap == 'skip' then return skip('overlap_skip', last) end
@@ -77,10 +90,10 @@ local function run()
   elseif outcome ~= 'ok' or existing then
     return skip('duplicate', existing)
   end
-  go_on()
+  set_next()
   call('HSET', key, 'last', scheduled, 'job', id)
   call('HINCRBY', key, 'runs', 1)
-  emit('cron.triggered', about, told(',"job_id":"' .. id .. '"'))
+  emit('cron.triggered', about, event_data(',"job_id":"' .. id .. '"'))
   commit()
   return {'ok', answer}
 end

@@ -1,15 +1,20 @@
--- Reads crons, all of one moment.
+-- Reads crons. Read-only.
 --
--- ARGV[9…] `one` and a name, `due` and how many at most, or `page`, offset, limit and which (`on`, `off` or '' for all)
--- Returns  {now, the next time at which one is due or '', how many match, `state.shift` if next times were computed before the clock was
---          last set back or '', name, next time, fields of its hash, …}
+-- ARGV[9…]
+--   kind  `one`, `due` or `page`
+--   …     `one`: name; `due`: most crons; `page`: offset, limit, and `on`, `off` or '' for all
+--
+-- Returns  {now, earliest next time of all crons or '', number of matches of a page, `state.shift`
+--          if next times are older than the last clock step or '', name, next time, fields of its
+--          hash, …}
 
 local ctx = require('lib/context')
 
 local call = redis.call
 
 local function run()
-  local CRONS, kind = ctx.prefix .. 'crons', ctx.args[9]
+  local kind, first, second, third = unpack(ctx.args, 9, 12)
+  local CRONS = ctx.prefix .. 'crons'
   local found, total = {}, 0
 
   local function add(name, score)
@@ -19,7 +24,7 @@ local function run()
     found[#found + 1] = fields
   end
 
-  -- Those of a page in the order of their names.
+  -- Adds one page, in the order of names.
   local function page(offset, limit, which)
     local entries, names, scores = call('ZRANGE', CRONS, 0, -1, 'WITHSCORES'), {}, {}
     for at = 1, #entries, 2 do
@@ -35,17 +40,18 @@ local function run()
   end
 
   if kind == 'one' then
-    local score = call('ZSCORE', CRONS, ctx.args[10])
-    if score then add(ctx.args[10], score) end
+    local name = first
+    local score = call('ZSCORE', CRONS, name)
+    if score then add(name, score) end
   elseif kind == 'due' then
-    local due = call('ZRANGEBYSCORE', CRONS, '-inf', ctx.now_text, 'WITHSCORES', 'LIMIT', 0, ctx.args[10])
+    local due = call('ZRANGEBYSCORE', CRONS, '-inf', ctx.now_text, 'WITHSCORES', 'LIMIT', 0, first)
     for at = 1, #due, 2 do add(due[at], due[at + 1]) end
   else
-    page(tonumber(ctx.args[10]), tonumber(ctx.args[11]), ctx.args[12])
+    page(tonumber(first), tonumber(second), third)
   end
-  local first = call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]
+  local earliest = call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]
   local shift = ctx.state.shift ~= ctx.state.cron_shift and ctx.state.shift or ''
-  return {ctx.now_text, first or '', total, shift, unpack(found)}
+  return {ctx.now_text, earliest or '', total, shift, unpack(found)}
 end
 
 return run

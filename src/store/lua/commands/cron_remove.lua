@@ -1,15 +1,17 @@
--- Removes a cron. Jobs that it made stay.
+-- Removes a cron. Its jobs stay.
 --
--- ARGV[9…] name
--- Returns  1 if there was one
+-- ARGV[9…]  name of the cron
+--
+-- Returns  1, or 0 if it did not exist
 
 local ctx = require('lib/context')
 
 local call = redis.call
 
 local function run()
-  call('UNLINK', ctx.prefix .. 'cron:' .. ctx.args[9])
-  return call('ZREM', ctx.prefix .. 'crons', ctx.args[9])
+  local name = ctx.args[9]
+  call('UNLINK', ctx.prefix .. 'cron:' .. name)
+  return call('ZREM', ctx.prefix .. 'crons', name)
 end
 
 return run

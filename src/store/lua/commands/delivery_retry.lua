@@ -1,7 +1,8 @@
--- Tries a delivery that was given up once more, from the first try on.
+-- Makes a dead delivery due again, with all its attempts.
 --
--- ARGV[9]  id
--- Returns  1, or 0 if there is none
+-- ARGV[9]  id of the delivery
+--
+-- Returns  1, also if the delivery is waiting already; 0 if it does not exist
 
 local ctx = require('lib/context')
 

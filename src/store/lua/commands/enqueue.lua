@@ -1,7 +1,10 @@
--- Stores new jobs; requests of one call are independent.
+-- Stores new jobs. The requests of a call are independent of each other.
 --
--- ARGV[9…] number of requests, then each as `queue/enqueue` has it
--- Returns  for each request its answer
+-- ARGV[9…]
+--   requests  number of requests
+--   …         each request, as `queue/enqueue` describes it
+--
+-- Returns  the answer to each request
 
 local ctx = require('lib/context')
 local enqueue = require('queue/enqueue')

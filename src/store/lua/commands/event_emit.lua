@@ -1,6 +1,10 @@
--- Tells something that is not about a job to whoever reads events.
+-- Emits an event that does not concern a job.
 --
--- ARGV[9…] type, subject, data as JSON members
+-- ARGV[9…]
+--   kind     kind of the event
+--   subject  its subject
+--   data     its data, as JSON members
+--
 -- Returns  1
 
 local ctx = require('lib/context')
@@ -9,7 +13,8 @@ local runtime = require('lib/runtime')
 local commit, emit, subject = runtime.commit, runtime.emit, runtime.subject
 
 local function run()
-  emit(ctx.args[9], subject(ctx.args[10]), ctx.args[11])
+  local kind, subject_id, data = unpack(ctx.args, 9, 11)
+  emit(kind, subject(subject_id), data)
   commit()
   return 1
 end

@@ -1,14 +1,30 @@
--- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
+-- Leases jobs to workers. The requests of a call are served in order; a failure affects only its
+-- own request.
 --
--- ARGV[9…] slot and number of this call, 1 if it is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
---          the request before it, or count, visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy
---          weights…`), the tenant whose jobs alone are wanted or '' (then it is the only request), number of
---          queues, queues in the order of preference
---          The count of requests is negative to go ahead although something is due.
--- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics, what is left of the limit that each request
---          met (`number room ms`) or ''; none where there are no limits}; an answer is {job view, …} or a single
---          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything, if
---          something must come due first, which is the tick's work
+-- call:S    string  `number time ids` of the last call of slot S that leased jobs; ids of a request
+--                   are separated by blanks, requests by commas; with a TTL
+-- fetch:ID  string  ids of the jobs that were leased for a fetch id; with a TTL
+--
+-- A resent call, and a repeated fetch id, return the same jobs again as far as the worker still
+-- holds them.
+--
+-- ARGV[9…]
+--   slot, number  of this call: a process numbers the calls of each of its slots
+--   is_resend     1 if this call is a resend
+--   requests      number of requests; negative to serve them although something is due
+--   …             for each request: worker or '', the worker as JSON, and '' if the rest equals
+--                 that of the request before; otherwise: count, visibility ms or '', fetch id or
+--                 '', pool or '', strategy of its own or '' (`strategy weights…`), the only tenant
+--                 whose jobs are wanted or '' (then there is one request), number of queues, queues
+--                 in order of preference
+--
+-- Returns  'due', without having done anything, if something is due that the tick must handle
+--          first; or {answers, 1 if the call ended early and should be repeated at once, notes for
+--          metrics, the state of the limit that each request met as `number room ms` or ''; empty
+--          if there are no limits}
+--
+-- An answer is {job view, …}, the view of a single job, {'pool', name} if the worker belongs to
+-- another pool, or {'error', text}.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -29,9 +45,10 @@ local sources_close = source.sources_close
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
-local strategy -- how queues and lanes are chosen
+local strategy -- `dispatch/simple` or `dispatch/policy`
 
--- Requests are served by the simple strategy if neither settings nor the requests themselves ask for more.
+-- Returns the strategy for all requests of the call: `dispatch/simple` unless settings or a request
+-- need more.
 local function strategy_for(requests)
   local state = ctx.state
   if state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(ctx.allowed, 'c', 1, true) then return policy end
@@ -48,45 +65,49 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', ctx.now_text, 'LIMIT', '0', '1') > 0
 end
 
+-- First argument of the requests.
+local FIRST = 13
+
 local requests
-local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
-local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
+local has_halted -- whether any worker is halted; if none is, none is looked up
+local pace -- by queue: dispatched jobs · 2^40 + sum of their waits in ms
 
-local NONE = {} -- nobody changes it
+local NONE = {} -- shared; never changed
 
--- The request whose words begin at `at`, and where the next one begins.
+-- Returns the request that begins at argument `at`, and the place of the next one.
 local function request_read(at, before)
-  local count = ctx.args[at + 2]
+  local worker, worker_json, count = unpack(ctx.args, at, at + 2)
   if count == '' then
-    return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = before.count, visibility = before.visibility, fetch_id = '',
+    return {worker = worker, worker_json = worker_json, count = before.count, visibility = before.visibility, fetch_id = '',
       pool = before.pool, how = before.how, tenant = '', queues = before.queues, beside = requests, served = nil,
       limits = nil, queue_limit = nil, ids = '', got = 0}, at + 3
   end
-  local size = tonumber(ctx.args[at + 8])
+  local visibility, fetch_id, pool, how, tenant, size = unpack(ctx.args, at + 3, at + 8)
+  size = tonumber(size)
   local queues = size > 0 and {} or NONE
   for position = 1, size do queues[position] = ctx.args[at + 8 + position] end
-  return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = tonumber(count), visibility = tonumber(ctx.args[at + 3]),
-    fetch_id = ctx.args[at + 4], pool = ctx.args[at + 5], how = ctx.args[at + 6], tenant = ctx.args[at + 7], queues = queues,
+  return {worker = worker, worker_json = worker_json, count = tonumber(count), visibility = tonumber(visibility),
+    fetch_id = fetch_id, pool = pool, how = how, tenant = tenant, queues = queues,
     beside = requests, served = nil, limits = nil, queue_limit = nil, ids = '', got = 0}, at + 9 + size
 end
 
-local function read_requests()
+local function read_requests(count)
   requests = {}
-  local at, request = 13, nil
-  for index = 1, math.abs(tonumber(ctx.args[12])) do
+  local at, request = FIRST, nil
+  for index = 1, count do
     request, at = request_read(at, request)
     requests[index] = request
     source.wanted_total = source.wanted_total + request.count
   end
 end
 
-local function serves(worker)
-  return worker == '' or not some_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
+local function may_serve(worker)
+  return worker == '' or not has_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
 end
 
--- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
--- looked up, let alone written, where nothing is staged.
-local function tell_planner(unmet)
+-- Signals the planner that a queue with staged jobs runs low, and records since when workers have
+-- found it empty.
+local function signal_planner(unmet)
   apply_deferred()
   local asked = {}
   for _, request in ipairs(requests) do
@@ -124,7 +145,7 @@ local function lease(job, lane, request)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
--- Leases a job and returns its view; nil if it does not exist.
+-- Leases a job. Returns its view, or nil if the job does not exist.
 local function lease_and_show(id, lane, request)
   local job = job_load(id, nil, lane.record_of == id and lane.record or nil)
   if not job then return nil end
@@ -132,7 +153,7 @@ local function lease_and_show(id, lane, request)
   return job_view(job)
 end
 
--- The next job of a request, and its view; nil if there is none.
+-- Leases the next job for a request. Returns its id and view, or nil if there is none.
 local function fetch_one(request, turn)
   while true do
     local id, lane
@@ -144,14 +165,14 @@ local function fetch_one(request, turn)
 end
 
 local function fetch(request)
-  if not serves(request.worker) then return {} end
+  if not may_serve(request.worker) then return {} end
   local refused = strategy.admit(request)
   if refused then return refused end
   local turn = strategy.turn_open(request)
   local id, answer = fetch_one(request, turn)
   if not id then return {} end
   local got = 1
-  if request.count > 1 then -- mostly one is wanted, and needs no list
+  if request.count > 1 then -- most requests want one job: no list is built
     local ids, views = {id}, {answer}
     while got < request.count do
       local another, view = fetch_one(request, turn)
@@ -167,7 +188,7 @@ local function fetch(request)
   return answer
 end
 
--- The same jobs again, as far as they are still held by the same worker.
+-- Returns the views of those jobs that the worker still holds.
 local function replayed(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
@@ -177,14 +198,14 @@ local function replayed(ids, worker)
   return views
 end
 
-local function attend(request)
+local function answer_request(request)
   local before = request.fetch_id ~= '' and call('GET', ctx.prefix .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
 end
 
--- Adds up what was dispatched, for all queues at once: a call hands out too few jobs for more of them than a command takes. A sum is
--- exact up to 8,192 jobs of a queue in a second.
+-- Adds dispatched jobs and their waiting times to the sums of this second. One HMGET and one HSET
+-- suffice, because a call leases few jobs. A sum is exact up to 8,192 jobs of a queue per second.
 local function pace_write()
   local key, second = ctx.prefix .. 'pace:' .. int(math.floor(ctx.now / 60000)), ' ' .. int(math.floor(ctx.now / 1000))
   local fields, words, is_new = {}, {}, false
@@ -201,15 +222,17 @@ local function pace_write()
 end
 
 local function run()
-  read_requests()
+  local slot, call_number, is_resend, request_count = unpack(ctx.args, 9, 12)
+  request_count = tonumber(request_count)
+  read_requests(math.abs(request_count))
   strategy = strategy_for(requests)
   strategy.begin(requests)
-  some_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
-  if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- nobody waits for the answer
-  local call_key = ctx.prefix .. 'call:' .. ctx.args[9]
-  local number, leased = match(ctx.args[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
+  has_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
+  if ctx.state.recalled and find(ctx.state.recalled, slot, 1, true) then return {{}, 0, {}} end -- given up: `commands/recall`
+  local call_key = ctx.prefix .. 'call:' .. slot
+  local number, leased = match(is_resend == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
   local answers = {}
-  if number == ctx.args[10] then
+  if number == call_number then
     local index = 0
     for ids in string.gmatch(leased, '([^,]*),') do
       index = index + 1
@@ -218,13 +241,14 @@ local function run()
     return {answers, 0, {}, {}}
   end
 
-  if tonumber(ctx.args[12]) > 0 and (is_due(job_module.DUE) or is_due(job_module.LEASES)) then return 'due' end
-  local all_awake = strategy.wake_due(tonumber(ctx.args[12]) > 0)
+  local waits_for_due = request_count > 0
+  if waits_for_due and (is_due(job_module.DUE) or is_due(job_module.LEASES)) then return 'due' end
+  local all_awake = strategy.wake_due(waits_for_due)
   if all_awake == nil then return 'due' end
   local record, found, unmet, met = {}, false, {}, {}
   local limit_usage = ctx.state.limits and strategy.limit_usage
   for index, request in ipairs(requests) do
-    answers[index] = guarded(attend, request)
+    answers[index] = guarded(answer_request, request)
     found = found or request.got > 0
     if request.got < request.count then
       for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
@@ -235,8 +259,8 @@ local function run()
   strategy.levels_close()
   sources_close()
   strategy.turns_close()
-  if (tonumber(ctx.state.staged) or 0) > 0 then tell_planner(unmet) end
-  if found then call('SET', call_key, ctx.args[10] .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
+  if (tonumber(ctx.state.staged) or 0) > 0 then signal_planner(unmet) end
+  if found then call('SET', call_key, call_number .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
   if next(pace) then pace_write() end
   commit()
   return {answers, (strategy.is_unfinished() or not all_awake) and 1 or 0, strategy.metrics(), met}

@@ -1,8 +1,12 @@
--- Deletes an ended job for good.
+-- Deletes an ended job.
 --
--- ARGV[9…] id, 1 if this call is sent again, so that a job that is gone was deleted by it, the one
---          tenant whose jobs are there or '', 1 for any ended job, or 0 for dead letters only
--- Returns  {'ok'} or {'missing'} or {'conflict', state, ''}
+-- ARGV[9…]
+--   id         job
+--   is_resend  1 if this call is a resend: a job that is gone counts as deleted
+--   tenant     the only tenant visible to the caller, or '' for all
+--   any        1 for any ended job, 0 for dead letters only
+--
+-- Returns  {'ok'}, {'missing'} or {'conflict', state, ''}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -15,10 +19,10 @@ local job_erase = finish.job_erase
 local call = redis.call
 
 local function run()
-  local id = ctx.args[9]
+  local id, is_resend, tenant, any = unpack(ctx.args, 9, 12)
   local is_dead = call('ZSCORE', ctx.prefix .. 'dead', id)
-  local job = (is_dead or ctx.args[12] == '1') and job_load(id, ctx.args[11])
-  if not job then return {ctx.args[10] == '1' and 'ok' or 'missing'} end
+  local job = (is_dead or any == '1') and job_load(id, tenant)
+  if not job then return {is_resend == '1' and 'ok' or 'missing'} end
   if job.finished == '' then return {'conflict', job.state, ''} end
   call('ZREM', ctx.prefix .. 'dead', id)
   call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)

@@ -1,9 +1,18 @@
--- Looks for jobs among all keys, a portion a call. Changes nothing.
+-- Searches for jobs in all keys, a portion per call. Read-only.
 --
--- ARGV[9…] Redis' cursor or '' to look at no key, keys to look at, queue or '', states separated by blanks or '', type or '' (a `*` at
---          its end stands for anything), created at or after, and at or before, or '', tenant or '', jobs that are wanted or '' for
---          all, ids of jobs to look at first
--- Returns  {cursor or '' at the end, id, state, created, due or '', priority, queue, …}; a few jobs more than are wanted
+-- ARGV[9…]
+--   cursor      cursor of SCAN, or '' to scan no keys
+--   keys        number of keys to scan
+--   queue       queue, or ''
+--   states      states separated by blanks, or ''
+--   type        type, or ''; a `*` at its end matches any text
+--   since, til  bounds of the creation time, inclusive, or ''
+--   tenant      tenant, or ''
+--   most        number of jobs wanted, or '' for all
+--   …           ids of jobs to examine first
+--
+-- Returns  {cursor or '' at the end, id, state, created, due or '', priority, queue, …}; the last
+--          portion may exceed the number wanted
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -14,21 +23,22 @@ local job_load = job_module.load
 local call = redis.call
 local find, match = string.find, string.match
 
--- Keys looked at by one SCAN if only some jobs are wanted: so many may be found in vain.
+-- Keys per SCAN if the number of jobs is bounded: at most this many matches exceed it.
 local STEP = 16
 
 local function run()
-  local queue, states, kind, since, til = ctx.args[11], ' ' .. ctx.args[12] .. ' ', ctx.args[13], tonumber(ctx.args[14]), tonumber(ctx.args[15])
-  local tenant = ctx.args[16]
+  local cursor, keys, queue, state_list, kind, since, til, tenant, most = unpack(ctx.args, 9, 17)
+  local states = ' ' .. state_list .. ' '
+  since, til = tonumber(since), tonumber(til)
   local prefix = match(kind, '^(.*)%*$')
-  local from = #ctx.prefix + 5 -- behind `job:`
-  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[17])
+  local from = #ctx.prefix + 5 -- after `job:`
+  local left, room = tonumber(keys), tonumber(most)
   local answer = {''}
 
   local function fits(job)
     if queue ~= '' and job.queue ~= queue then return false end
     if tenant ~= '' and (job.tenant or '_default') ~= tenant then return false end
-    if ctx.args[12] ~= '' and not find(states, ' ' .. job.state .. ' ', 1, true) then return false end
+    if state_list ~= '' and not find(states, ' ' .. job.state .. ' ', 1, true) then return false end
     if prefix then
       if string.sub(job.type, 1, #prefix) ~= prefix then return false end
     elseif kind ~= '' and job.type ~= kind then

@@ -1,7 +1,12 @@
--- Revokes an API key, unless nobody could make another one then.
+-- Revokes an API key, unless it is the last one that can manage keys.
 --
--- ARGV[9…] id, 1 if this call is sent again, 1 if a key elsewhere may manage keys, who revokes it, as JSON
--- Returns  'ok', 'missing', or 'last'
+-- ARGV[9…]
+--   id         key
+--   is_resend  1 if this call is a resend: a key that is gone counts as revoked
+--   managed    1 if a key that is stored elsewhere may manage keys
+--   by         the actor, as JSON
+--
+-- Returns  'ok', 'missing' or 'last'
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')
@@ -11,23 +16,24 @@ local commit, emit, signal, subject = runtime.commit, runtime.emit, runtime.sign
 local call = redis.call
 local match = string.match
 
-local KEY = wire.pattern(5) -- see `commands/key_add`
+local KEY = wire.pattern(5) -- fields: `commands/key_add`
 
 local function run()
-  local key, id = ctx.prefix .. 'keys', ctx.args[9]
+  local id, is_resend, managed, by = unpack(ctx.args, 9, 12)
+  local key = ctx.prefix .. 'keys'
   local record = call('HGET', key, id)
-  if not record then return ctx.args[10] == '1' and 'ok' or 'missing' end
+  if not record then return is_resend == '1' and 'ok' or 'missing' end
   local function manages(text)
     local _, role, tenant = match(text, KEY)
     return role == 'admin' and tenant == ''
   end
-  if ctx.args[11] ~= '1' and manages(record) then
+  if managed ~= '1' and manages(record) then
     local managers = 0
     for _, other in ipairs(call('HVALS', key)) do managers = managers + (manages(other) and 1 or 0) end
     if managers < 2 then return 'last' end
   end
   call('HDEL', key, id)
-  emit('auth.key_revoked', subject(id), '"by":' .. ctx.args[12])
+  emit('auth.key_revoked', subject(id), '"by":' .. by)
   signal('keys')
   commit()
   return 'ok'

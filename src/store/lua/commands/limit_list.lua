@@ -1,9 +1,11 @@
--- Limits as they are now. Changes nothing.
+-- Lists limits and their current state. Read-only.
 --
--- ARGV[9…] 1 to read the keys that follow, or 0 to list: offset, how many
--- Returns  {now, total, key, {concurrency, rate, period, throttle, period, running, started, window resets at, next start, available,
---          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
---          is not is left out
+-- ARGV[9…]  '1' and keys of limits, or '0', offset and count to list all
+--
+-- Returns  {now, total, key, {concurrency, rate, period, throttle, its period, running, started,
+--          end of the window, next start, available, room or '', hold, end of the override, '' or
+--          '-' if there is none, quota set by an admin or '', quota set by the file or ''}, …};
+--          keys that do not exist are left out
 
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')
@@ -17,11 +19,12 @@ local match = string.match
 
 local function run()
   local keys, total = {}, 0
-  if ctx.args[9] == '1' then
+  local is_named, offset, count = unpack(ctx.args, 9, 11)
+  if is_named == '1' then
     for position = 10, #ctx.args do keys[#keys + 1] = ctx.args[position] end
   else
     total = call('ZCARD', ctx.prefix .. 'limits')
-    keys = call('ZREVRANGE', ctx.prefix .. 'limits', ctx.args[10], ctx.args[10] + ctx.args[11] - 1)
+    keys = call('ZREVRANGE', ctx.prefix .. 'limits', offset, offset + count - 1)
   end
   local answer = {ctx.now_text, total}
   for _, key in ipairs(keys) do

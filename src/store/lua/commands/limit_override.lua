@@ -1,7 +1,13 @@
--- Sets or removes what an admin says about a limit: an override, or a queue's own limit. Who waits is looked at.
+-- Sets or removes an override of a limit, or the limit that an admin sets, and examines the lanes
+-- that wait for it.
 --
--- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends, '+ms' from now, or ''
--- Returns  {1, 0 if there was nothing to remove, or -1 if it would end before it begins, notes for metrics}
+-- ARGV[9…]
+--   key    key of the limit
+--   field  `o` for an override, `a` for a limit
+--   quota  quota, or '' to remove it
+--   ends   end of the override in ms, '+ms' from now, or ''
+--
+-- Returns  {1, 0 if there was nothing to remove or -1 if it would end at once, notes for metrics}
 
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')
@@ -13,7 +19,7 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local key, field, quota, ends = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12]
+  local key, field, quota, ends = unpack(ctx.args, 9, 12)
   if string.sub(ends, 1, 1) == '+' then ends = int(ctx.now + tonumber(ends)) end
   if ends ~= '' and tonumber(ends) <= ctx.now then return {-1, park.metrics} end
   local name = ctx.prefix .. 'limit:' .. key

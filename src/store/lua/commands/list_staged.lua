@@ -1,9 +1,17 @@
--- Lists staged jobs of tenants, and where each came from. Changes nothing.
+-- Lists staged jobs of tenants and the source of each. Read-only.
 --
--- ARGV[9…] rule, queue, most jobs, priority and score behind which the first tenant's jobs are listed (both '' to begin), tenants
--- Returns  {number of tenants that are complete, priority and score of the last job of the one that is not,
---          `id US sequence US bytes US source`, …}; the source is `q` for a Sidekiq's staging queue, `f` and a class for the keys of the
---          gem sidekiq-fairplay, `o` for any other
+-- ARGV[9…]
+--   rule, queue      rule and main queue
+--   most             most jobs
+--   priority, after  priority and score after which the first tenant's jobs are listed; both '' at
+--                    first
+--   …                tenants
+--
+-- Returns  {number of tenants that are complete, priority and score of the last job listed of the
+--          next one, `id US sequence US bytes US source`, …}
+--
+-- A source is `q` for a staging queue of a Sidekiq, `f` and a class for the keys of the gem
+-- sidekiq-fairplay, `o` for anything else.
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -21,11 +29,12 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local room, priority, after = tonumber(ctx.args[11]), tonumber(ctx.args[12]), ctx.args[13]
-  local levels = staging.levels(staging_open(ctx.args[9], ctx.args[10]))
+  local rule, queue, most, first_priority, after = unpack(ctx.args, 9, 13)
+  local room, priority = tonumber(most), tonumber(first_priority)
+  local levels = staging.levels(staging_open(rule, queue))
   local answer = {0, '', ''}
 
-  -- Where a job came from, given its further fields.
+  -- Returns the source of a job, given its further fields.
   local function source_of(fields)
     local template = match(fields.push or '', '^d,%d+,%d+,(.*)$')
     if not template then return 'o' end

@@ -1,10 +1,24 @@
--- Fails or hands back active jobs.
+-- Fails active jobs, or hands them back without counting the attempt as failed.
 --
--- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 to hand back unharmed, history entry (JSON members),
---          error (JSON object), classes, verdict, 1 if retryable, ms until which the limit of the job's key is held or '', why as JSON
--- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+-- ARGV[9…]
+--   requests   number of requests; for each:
+--   id         job
+--   worker     worker that answers, or ''
+--   op         id of this operation; if it is repeated, the first result is returned
+--   tenant     the only tenant visible to the caller, or '' for all
+--   requeues   1 to hand the job back
+--   entry      entry of the failure history, as JSON members
+--   error      error, as JSON object
+--   classes    classes of the error
+--   verdict    retry decision of the worker
+--   retryable  1 if the error is retryable
+--   hold       ms until which the limit of the job's key is held, or ''
+--   why        reason of the hold, as JSON
+--
+-- Returns  for each request: the job view, {'missing'}, {'conflict', state, holder or ''} or
+--          {'error', text}
 
--- Modules that only take part.
+-- Required for its commit phase: advances the workflows of the jobs.
 require('workflows/workflow')
 
 local ctx = require('lib/context')
@@ -23,7 +37,8 @@ local job_to_answer = answer.job_to_answer
 local call = redis.call
 local match = string.match
 
--- What a handler learns from others about a limit holds that limit alone. Of two holds the longer wins.
+-- A handler can report that the system it calls limits its requests. That holds the limit of the
+-- job's key, or of its queue, and no other. Of two holds the longer one applies.
 local LONGEST_HOLD = 86400000
 
 local function hold(job, hold_until, why)
@@ -31,18 +46,18 @@ local function hold(job, hold_until, why)
   hold_until = math.min(hold_until, ctx.now + LONGEST_HOLD)
   if not key or hold_until <= ctx.now then return end
   local name = ctx.prefix .. 'limit:' .. key
-  local steady_until = hold_until + ctx.steady - ctx.now -- see `limits/quota`
+  local steady_until = hold_until + ctx.steady - ctx.now -- on the steady clock: `limits/quota`
   if steady_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
   call('HSET', name, 'hold', int(steady_until))
   call('ZADD', job_module.WAKES, 'LT', int(hold_until), key)
   emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. limit_label(key) .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
 end
 
-local function nack(id, worker, op, scope, requeue, failure)
-  local job, result_instead = job_to_answer(id, worker, op, scope)
-  if not job then return result_instead end
+local function nack(id, worker, op, tenant, requeues, failure)
+  local job, refusal = job_to_answer(id, worker, op, tenant)
+  if not job then return refusal end
   if failure.hold then hold(job, failure.hold, failure.why) end
-  if requeue then
+  if requeues then
     lease_hand_back(job)
   else
     lease_release(job)
@@ -54,9 +69,11 @@ end
 local function run()
   local answers, at = {}, 10
   for request = 1, tonumber(ctx.args[9]) do
-    local failure = {entry = ctx.args[at + 5], error = ctx.args[at + 6], classes = ctx.args[at + 7], verdict = ctx.args[at + 8],
-      retryable = ctx.args[at + 9] == '1', hold = tonumber(ctx.args[at + 10]), why = ctx.args[at + 11]}
-    answers[request] = guarded(nack, ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3], ctx.args[at + 4] == '1', failure)
+    local id, worker, op, tenant, requeues = unpack(ctx.args, at, at + 4)
+    local entry, error, classes, verdict, retryable, hold_until, why = unpack(ctx.args, at + 5, at + 11)
+    local failure = {entry = entry, error = error, classes = classes, verdict = verdict, retryable = retryable == '1',
+      hold = tonumber(hold_until), why = why}
+    answers[request] = guarded(nack, id, worker, op, tenant, requeues == '1', failure)
     at = at + 12
   end
   commit()

@@ -1,17 +1,31 @@
--- What the busiest tenants have and did, and a sample of the others: all that tells noisy neighbours. One process at a time decides.
+-- Returns the input of the noisy neighbour detector: the most active tenants, a random sample of
+-- the others, and totals. One process at a time decides.
 --
--- noise       hash    tenant → how it stands, a document that only Rust reads; of those that are noisy, throttled or spared
+-- noise       hash    tenant → its state as a noisy neighbour, a document that only Rust reads; for
+--                     tenants that are noisy, throttled or exempt
 -- noise:lock  string  the process that decides, with a TTL
 --
--- ARGV[9…] this process or '' to only look, ms for which it decides, 1 if what tenants do is to be counted, minutes of the window, most of the busiest, most of the sample, tenants
---          that are wanted besides
--- Returns  'idle' if no tenant is in sight or what they do is not counted, 'held' if another process decides, or {now, ms since the window began, tenants with jobs,
---          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, jobs
---          that a free worker could start, …}, how many of those, from the first, were drawn by lot, jobs of all that a free worker could start}. Jobs and deeds are as in `lib/runtime` and `tenants/activity`
+-- ARGV[9…]
+--   holder   this process, or '' for a read-only snapshot
+--   life     TTL of the lock in ms
+--   counts   1 if activity is to be counted
+--   minutes  length of the window
+--   busiest  most tenants chosen by activity
+--   sampled  most tenants chosen at random
+--   …        further tenants to include
+--
+-- Returns  'idle' if there are no tenants or their activity is not counted; 'held' if another
+--          process decides; or {now, ms since the window began, number of tenants with jobs, most
+--          tenants active in a minute, jobs of all by state, activity of all, {tenant, document,
+--          …}, {tenant, jobs by state, weight, activity, runnable jobs, …}, number of tenants at
+--          its beginning that were chosen at random, runnable jobs of all}
+--
+-- Jobs by state are as in `tenants` (`tenants/job_counts`), activity as in `did:mM`
+-- (`commands/activity_add`). Runnable jobs are those that a free worker could start.
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
-local tenant_capped = require('tenants/quotas').capped
+local active_limit = require('tenants/quotas').active_limit
 local quotas = require('tenants/quotas')
 local headcount = require('tenants/headcount')
 local activity_totals = require('tenants/activity_totals')
@@ -21,35 +35,38 @@ local runtime = require('lib/runtime')
 local int = runtime.int
 local tenant_quota, tenants_open = quotas.quota, quotas.tenants_open
 local default_jobs = headcount.default_jobs
-local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
-local blocked_of, runnable_in_all = runnable_module.blocked_of, runnable_module.in_all
+local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
+local blocked_of, total_runnable = runnable_module.blocked_of, runnable_module.total_runnable
 local call = redis.call
 local find, format, match = string.find, string.format, string.match
 
--- Rules and main queues of each that are asked what tenants weigh; queues in which jobs without a tenant are looked for.
-local RULES_ASKED, QUEUES_ASKED, MOST_QUEUES = 16, 4, 1000
+-- Bounds on the rules, and the main queues of each, that are read for weights, and on the queues
+-- that are searched for jobs without a tenant.
+local MOST_RULES, QUEUES_PER_RULE, MOST_QUEUES = 16, 4, 1000
 
 local JOBS = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
 
--- Jobs of the default tenant by state. They are not counted like those of others unless that is needed, which would cost each call.
+-- Returns the jobs of the default tenant by state. If they are not counted, which would cost each
+-- enqueue, they are computed from the counts of queues.
 local function jobs_of_default()
   if find(ctx.allowed, 'd', 1, true) then return {match(call('HGET', ctx.prefix .. 'tenants', '_default') or '0 0 0 0 0', JOBS)} end
   local queues = call('HLEN', ctx.prefix .. 'queues') <= MOST_QUEUES and call('HKEYS', ctx.prefix .. 'queues') or call('ZRANGE', lane.LIVE, 0, MOST_QUEUES - 1)
   return default_jobs(queues)
 end
 
--- So many of a tenant's jobs a free worker could start, at most: none if it has as many active as it may.
+-- Returns an upper bound of a tenant's runnable jobs; 0 if it has as many active jobs as it may
+-- have.
 local function runnable(name, jobs, blocked)
   local pending, available, _, _, active = match(jobs, JOBS)
-  local cap = pending and tenant_capped(name)
+  local cap = pending and active_limit(name)
   if not pending or cap and tonumber(active) >= cap then return 0 end
   return math.max(pending + available - (blocked[name] or 0), 0)
 end
 
--- What tenants weigh, in thousandths: the most that anybody gives them.
+-- Returns the highest weight of each tenant anywhere, in thousandths.
 local function weights(names)
   local most = {}
-  local function ask(key, pattern)
+  local function raise(key, pattern)
     for place, text in ipairs(call('HMGET', key, unpack(names))) do
       local weight = tonumber(text and match(text, pattern) or nil)
       if weight and weight > (most[place] or 0) then most[place] = weight end
@@ -57,20 +74,21 @@ local function weights(names)
   end
   tenants_open(names)
   for place, name in ipairs(names) do most[place] = tenant_quota(name).weight end
-  ask(ctx.prefix .. 'policy:w:*', '^%d+')
+  raise(ctx.prefix .. 'policy:w:*', '^%d+')
   for index, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
-    if index > RULES_ASKED then break end
-    ask(ctx.prefix .. 'plan:' .. rule .. ':own', '^%d+')
-    for _, queue in ipairs(call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, QUEUES_ASKED - 1)) do
+    if index > MOST_RULES then break end
+    raise(ctx.prefix .. 'plan:' .. rule .. ':own', '^%d+')
+    for _, queue in ipairs(call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, QUEUES_PER_RULE - 1)) do
       local busy = ctx.prefix .. 'fair:' .. rule .. ':' .. queue .. ':busy'
-      ask(busy, '^%d+')
-      ask(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- what a throttled one weighs otherwise
+      raise(busy, '^%d+')
+      raise(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- the weight without the throttle
     end
   end
   return most
 end
 
--- Whether a rule asks a webhook for weights, which is told what tenants did, as far as their jobs run here.
+-- Returns true if a rule calls a weights webhook, whose requests contain the tenants' activity, and
+-- its jobs run here.
 local function a_webhook_asks()
   for _, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
     local plan = call('HMGET', ctx.prefix .. 'plan:' .. rule, 'tag', 'main')
@@ -79,7 +97,8 @@ local function a_webhook_asks()
   return false
 end
 
--- Whoever is throttled is counted in any case, so that it can be let go.
+-- Starts or stops counting activity. It goes on while tenants are throttled, so that throttles can
+-- be lifted.
 local function set_counting(is_wanted)
   if is_wanted and not ctx.state.throttled then
     ctx.state.throttled = '0'
@@ -90,22 +109,9 @@ local function set_counting(is_wanted)
   end
 end
 
-local function run()
-  local holder, minutes, busiest, sampled = ctx.args[9], tonumber(ctx.args[12]), tonumber(ctx.args[13]), tonumber(ctx.args[14])
-  local last = math.floor(ctx.now / MINUTE)
-  local first = last - minutes + 1
-  local alive = {ctx.prefix .. 'tenants', ctx.prefix .. 'noise'}
-  for minute = first, last do alive[#alive + 1] = ctx.prefix .. 'did:m' .. int(minute) end
-  if holder ~= '' then
-    local held = call('GET', ctx.prefix .. 'noise:lock')
-    if held and held ~= holder then return 'held' end
-    set_counting(ctx.args[11] == '1' or a_webhook_asks())
-  end
-  -- Somebody may have been spared by hand although nothing is counted.
-  local is_known = ctx.state.throttled or call('EXISTS', ctx.prefix .. 'noise') == 1
-  if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
-  if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', ctx.args[10]) end
-
+-- Returns the names of the tenants to include, with `*` as the last one, the number of those at the
+-- beginning that were chosen at random, and the most tenants active in a minute.
+local function choose(documents, first, last, busiest, sampled)
   local names, known = {}, {['*'] = true}
   local function add(name)
     if not known[name] then
@@ -115,37 +121,57 @@ local function run()
   end
   for _, name in ipairs(call('HRANDFIELD', ctx.prefix .. 'tenants', sampled)) do add(name) end
   add('_default')
-  local lots, most_of_minute = #names, 0
+  local sampled_count, most_of_minute = #names, 0
   for minute = last, first, -1 do
     local key = ctx.prefix .. 'busy:m' .. int(minute)
-    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / minutes), 1) - 1)) do add(name) end
+    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / (last - first + 1)), 1) - 1)) do add(name) end
     most_of_minute = math.max(most_of_minute, call('ZCARD', key))
   end
-  local documents = call('HGETALL', ctx.prefix .. 'noise')
   for position = 1, #documents, 2 do add(documents[position]) end
   for at = 15, #ctx.args do add(ctx.args[at]) end
   names[#names + 1] = '*'
+  return names, sampled_count, most_of_minute
+end
 
-  local jobs, did, weighs, seen = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), deeds('m', names, first, last), weights(names), {}
-  local of_default, others = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
-  local all, blocked = {}, blocked_of()
-  for place = 1, 5 do all[place] = (others[place] or 0) + of_default[place] end
-  for place = 1, #names - 1 do
-    local at, name = #seen, names[place]
-    local text = name == '_default' and format('%d %d %d %d %d', unpack(of_default)) or jobs[place] or ''
-    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4], seen[at + 5] =
-      name, text, int(weighs[place] or 1000), did[place], int(runnable(name, text, blocked))
+local function run()
+  local holder, life, counts, minutes, busiest, sampled = unpack(ctx.args, 9, 14)
+  minutes, busiest, sampled = tonumber(minutes), tonumber(busiest), tonumber(sampled)
+  local last = math.floor(ctx.now / MINUTE)
+  local first = last - minutes + 1
+  local alive = {ctx.prefix .. 'tenants', ctx.prefix .. 'noise'}
+  for minute = first, last do alive[#alive + 1] = ctx.prefix .. 'did:m' .. int(minute) end
+  if holder ~= '' then
+    local held = call('GET', ctx.prefix .. 'noise:lock')
+    if held and held ~= holder then return 'held' end
+    set_counting(counts == '1' or a_webhook_asks())
   end
-  -- Of the hash, `*` is nobody, and the default tenant is there only while it is counted.
+  -- A tenant may have been exempted by an operator although nothing is counted.
+  local is_known = ctx.state.throttled or call('EXISTS', ctx.prefix .. 'noise') == 1
+  if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
+  if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', life) end
+
+  local documents = call('HGETALL', ctx.prefix .. 'noise')
+  local names, sampled_count, most_of_minute = choose(documents, first, last, busiest, sampled)
+  local jobs, activity, weight_of, tenants = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), activity_totals_of('m', names, first, last), weights(names), {}
+  local default_jobs_now, other_jobs = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
+  local all, blocked = {}, blocked_of()
+  for place = 1, 5 do all[place] = (other_jobs[place] or 0) + default_jobs_now[place] end
+  for place = 1, #names - 1 do
+    local at, name = #tenants, names[place]
+    local text = name == '_default' and format('%d %d %d %d %d', unpack(default_jobs_now)) or jobs[place] or ''
+    tenants[at + 1], tenants[at + 2], tenants[at + 3], tenants[at + 4], tenants[at + 5] =
+      name, text, int(weight_of[place] or 1000), activity[place], int(runnable(name, text, blocked))
+  end
+  -- `*` is not a tenant, and the default tenant has a field only while it is counted.
   local with_jobs = math.max(call('HLEN', ctx.prefix .. 'tenants') - 1 - call('HEXISTS', ctx.prefix .. 'tenants', '_default'), 0)
   for place = 1, 5 do
-    if tonumber(of_default[place]) > 0 then
+    if tonumber(default_jobs_now[place]) > 0 then
       with_jobs = with_jobs + 1
       break
     end
   end
-  return {ctx.now_text, int(ctx.now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), did[#names], documents, seen,
-    lots, int(runnable_in_all())}
+  return {ctx.now_text, int(ctx.now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), activity[#names], documents, tenants,
+    sampled_count, int(total_runnable())}
 end
 
 return run

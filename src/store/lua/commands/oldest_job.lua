@@ -1,7 +1,8 @@
--- Since when the oldest job of a queue that may run is available. Changes nothing.
+-- Returns the time since which the oldest runnable job of a queue is available. Read-only.
 --
 -- ARGV[9]  queue
--- Returns  ms, or '' if nothing may run
+--
+-- Returns  ms, or '' if no job may run
 
 local ctx = require('lib/context')
 local plan = require('staging/plan')
@@ -11,7 +12,8 @@ local int = runtime.int
 local queue_oldest = plan.queue_oldest
 
 local function run()
-  local oldest = queue_oldest(ctx.args[9])
+  local queue = ctx.args[9]
+  local oldest = queue_oldest(queue)
   return oldest and int(oldest) or ''
 end
 

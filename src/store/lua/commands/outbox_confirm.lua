@@ -1,7 +1,11 @@
--- Takes what has been delivered out of the outbox of a rule, or of a source of jobs that are handed back.
+-- Removes delivered entries from the outbox of a rule, or of a source to which jobs are handed
+-- back.
 --
--- ARGV[9…] rule or source, sequence up to which all is delivered
--- Returns  how many entries are left
+-- ARGV[9…]
+--   outbox     rule or source
+--   delivered  sequence up to which all entries are delivered
+--
+-- Returns  number of entries left
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')
@@ -9,7 +13,7 @@ local wire = require('lib/wire')
 local call = redis.call
 local match = string.match
 
-local ENTRY = wire.pattern(3) -- see `staging/outbox_target`
+local ENTRY = wire.pattern(3) -- fields: `staging/outbox_target`
 
 local function run()
   local outbox = ctx.prefix .. 'outbox:' .. ctx.args[9]

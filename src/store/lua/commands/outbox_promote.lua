@@ -1,4 +1,4 @@
--- Promotes staged jobs into a main queue that is not ours: see `staging/promote`.
+-- Promotes staged jobs to a main queue in another system: `staging/promote`.
 
 local promote = require('staging/promote')
 local target = require('staging/outbox_target')

@@ -1,8 +1,9 @@
--- Pools and queues as they are now. Changes nothing.
+-- Returns the state of pools and queues. Read-only.
 --
--- ARGV[9…] names of pools
--- Returns  {now, {queue, active jobs, …} of all queues, {field, value, …} of this minute's and the last minute's dispatches by queue and
---          second, {active workers, active jobs} of each pool, …}
+-- ARGV[9…]  names of pools
+--
+-- Returns  {now, {queue, active jobs, …} of all queues, {field, value, …} of `pace` for the last
+--          two minutes, {active workers, active jobs} of each pool, …}
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -11,6 +12,7 @@ local int = runtime.int
 local call = redis.call
 
 local function run()
+  local dead_after = ctx.args[8] -- a setting: `lib/runtime`
   local minute = math.floor(ctx.now / 60000)
   local queues, pace = {}, {}
   for _, queue in ipairs(call('HKEYS', ctx.prefix .. 'queues')) do
@@ -23,7 +25,7 @@ local function run()
   local answer = {ctx.now_text, queues, pace}
   for position = 9, #ctx.args do
     local key = ctx.prefix .. 'pool:' .. ctx.args[position]
-    answer[#answer + 1] = {call('ZCOUNT', key .. ':workers', ctx.now - ctx.args[8], '+inf'), call('SCARD', key .. ':run')}
+    answer[#answer + 1] = {call('ZCOUNT', key .. ':workers', ctx.now - dead_after, '+inf'), call('SCARD', key .. ':run')}
   end
   return answer
 end

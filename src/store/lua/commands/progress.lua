@@ -1,10 +1,18 @@
--- A worker tells how far it is, which counts as a sign of life for the job. A job that nobody runs stays as it is.
+-- Stores the progress of a job and extends its lease like a heartbeat. A job that is not active
+-- stays unchanged.
 --
--- prog:ID  hash  a (the attempt of which it tells), p (0 to 1, or ''), d (data as JSON), m (message as JSON), t (when)
+-- prog:ID  hash  a: attempt, p: progress from 0 to 1 or '', d: data as JSON, m: message as JSON, t:
+--                time
 --
--- ARGV[9…] id, worker or '', progress or '', data as JSON or '', message as JSON or '', the one
---          tenant whose jobs are there or ''
--- Returns  {state, attempt, fields of prog:ID} or {'missing'} or {'conflict', state, holder}
+-- ARGV[9…]
+--   id        job
+--   worker    worker, or ''
+--   progress  0 to 1, or ''
+--   data      JSON, or ''
+--   message   JSON, or ''
+--   tenant    the only tenant visible to the caller, or '' for all
+--
+-- Returns  {state, attempt, fields of prog:ID}, {'missing'} or {'conflict', state, holder}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -17,32 +25,33 @@ local call = redis.call
 local format = string.format
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[14])
+  local id, worker, reported, data, message, tenant = unpack(ctx.args, 9, 14)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
   local key = ctx.prefix .. 'prog:' .. job.id
   if job.state == 'active' then
-    if ctx.args[10] ~= '' and job.worker ~= '' and job.worker ~= ctx.args[10] then return {'conflict', job.state, job.worker} end
+    if worker ~= '' and job.worker ~= '' and job.worker ~= worker then return {'conflict', job.state, job.worker} end
     local before = call('HMGET', key, 'a', 'p')
     local reached = before[1] == int(job.attempt) and tonumber(before[2] or nil)
-    local progress = tonumber(ctx.args[11])
-    -- It goes forward only, within an attempt.
+    local progress = tonumber(reported)
+    -- Within an attempt, progress never decreases.
     if not progress or reached and reached > progress then progress = reached or nil end
     if before[1] ~= int(job.attempt) then call('UNLINK', key) end
     call('HSET', key, 'a', int(job.attempt), 'p', progress and format('%.17g', progress) or '', 't', ctx.now_text)
-    if ctx.args[12] ~= '' then call('HSET', key, 'd', ctx.args[12]) end
-    if ctx.args[13] ~= '' then call('HSET', key, 'm', ctx.args[13]) end
+    if data ~= '' then call('HSET', key, 'd', data) end
+    if message ~= '' then call('HSET', key, 'm', message) end
     mark(job, 'p')
     job.visible_until = int(ctx.now + (tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])))
     if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
     gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
     job_save(job)
     emit('job.progress', job, '"attempt":' .. job.attempt .. (progress and ',"progress_percent":' .. format('%.4g', progress * 100) or '')
-      .. (ctx.args[13] ~= '' and ',"progress_message":' .. ctx.args[13] or ''))
+      .. (message ~= '' and ',"progress_message":' .. message or ''))
     commit()
   end
-  local f = call('HMGET', key, 'a', 'p', 'd', 'm', 't')
-  for index = 1, 5 do f[index] = f[index] or '' end
-  return {job.state, int(job.attempt), f}
+  local fields = call('HMGET', key, 'a', 'p', 'd', 'm', 't')
+  for index = 1, 5 do fields[index] = fields[index] or '' end
+  return {job.state, int(job.attempt), fields}
 end
 
 return run

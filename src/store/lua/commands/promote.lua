@@ -1,4 +1,4 @@
--- Promotes staged jobs into our own queues: see `staging/promote`.
+-- Promotes staged jobs to fairgate's own queues: `staging/promote`.
 
 local promote = require('staging/promote')
 local target = require('staging/builtin_target')

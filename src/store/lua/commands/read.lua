@@ -1,6 +1,7 @@
--- Reads jobs as they are, all of one moment. A read changes nothing.
+-- Reads jobs. Read-only.
 --
--- ARGV[9…] ids
+-- ARGV[9…]  ids
+--
 -- Returns  {job view, …}; ids that do not exist are left out
 
 local ctx = require('lib/context')

@@ -1,8 +1,9 @@
--- Reads what is needed to hand staged jobs of a Sidekiq back. Changes nothing.
+-- Reads what is needed to hand staged jobs back to a Sidekiq. Read-only.
 --
--- ARGV[9…] ids
--- Returns  for each job: {time ms at which it was staged, its tenant in the gem sidekiq-fairplay or '', template of its payload, args},
---          or {} if it is not staged any more
+-- ARGV[9…]  ids
+--
+-- Returns  for each id {time in ms at which the job was staged, its tenant in the gem
+--          sidekiq-fairplay or '', template of its payload, args}, or {} if it is no longer staged
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')

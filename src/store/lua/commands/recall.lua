@@ -1,8 +1,14 @@
--- Hands back what a fetch leased whose answer was lost for good. The fetch may still be on its way, over a connection that was given
--- up: its slot is noted, so that it leases nothing when it arrives.
+-- Hands back the jobs of a fetch whose answer was lost. The fetch may still arrive over an
+-- abandoned connection, so its slot is recorded and it leases nothing then.
 --
--- ARGV[9…] slot and number of the fetch; for each of its requests 1 if its client can ask for the same jobs again, else 0
--- Returns  how many jobs were handed back
+-- call:S          string  `commands/fetch`
+-- state.recalled          last recalled slots, as `SLOT:time` separated by blanks
+--
+-- ARGV[9…]
+--   slot, number  of the fetch
+--   …             for each of its requests 1 if its client can repeat it by a fetch id, else 0
+--
+-- Returns  number of jobs handed back
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -15,12 +21,13 @@ local hand_back = hand_back_module.hand_back
 local call = redis.call
 local concat, match = table.concat, string.match
 
-local MOST_NOTED = 32
+local MOST_RECALLED = 32
 
 local function run()
-  local key, released, place = ctx.prefix .. 'call:' .. ctx.args[9], 0, 10
-  local number, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
-  if number == ctx.args[10] then
+  local slot, number = unpack(ctx.args, 9, 10)
+  local key, released, place = ctx.prefix .. 'call:' .. slot, 0, 10
+  local last, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
+  if last == number then
     for of_request in string.gmatch(ids, '([^,]*),') do
       place = place + 1
       for id in string.gmatch(ctx.args[place] == '1' and '' or of_request, '%S+') do
@@ -32,12 +39,12 @@ local function run()
       end
     end
   end
-  -- Sent again, it finds nothing: a job may be leased anew in this very millisecond.
+  -- A resend finds nothing: by then a job may be leased again, even within the same millisecond.
   call('UNLINK', key)
-  local noted = {}
-  for entry in string.gmatch(ctx.state.recalled or '', '%S+') do noted[#noted + 1] = entry end
-  noted[#noted + 1] = ctx.args[9] .. ':' .. ctx.now_text
-  call('HSET', ctx.prefix .. 'state', 'recalled', concat(noted, ' ', math.max(1, #noted - MOST_NOTED + 1)))
+  local recalled = {}
+  for entry in string.gmatch(ctx.state.recalled or '', '%S+') do recalled[#recalled + 1] = entry end
+  recalled[#recalled + 1] = slot .. ':' .. ctx.now_text
+  call('HSET', ctx.prefix .. 'state', 'recalled', concat(recalled, ' ', math.max(1, #recalled - MOST_RECALLED + 1)))
   commit()
   return released
 end

@@ -1,7 +1,11 @@
--- Hands back jobs that never reached their worker.
+-- Hands back jobs that never reached their worker. A job that was answered or leased again since is
+-- left unchanged.
 --
--- ARGV[9…] jobs; for each: id, the attempt under which it was handed out, and when
--- Returns  how many were handed back; a job that has moved on since is left alone
+-- ARGV[9…]
+--   jobs  number of jobs
+--   …     for each job: id, attempt and start time of its lease
+--
+-- Returns  number of jobs handed back
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -15,8 +19,9 @@ local hand_back = hand_back_module.hand_back
 local function run()
   local released = 0
   for at = 10, 7 + tonumber(ctx.args[9]) * 3, 3 do
-    local job = job_load(ctx.args[at])
-    if job and job.state == 'active' and job.attempt == tonumber(ctx.args[at + 1]) and job.started == ctx.args[at + 2] then
+    local id, attempt, started = unpack(ctx.args, at, at + 2)
+    local job = job_load(id)
+    if job and job.state == 'active' and job.attempt == tonumber(attempt) and job.started == started then
       hand_back(job)
       released = released + 1
     end

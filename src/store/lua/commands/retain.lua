@@ -1,11 +1,18 @@
--- Retention: finished jobs, workflows and dead letters by age or count, whichever comes first, and events by count.
+-- Enforces retention: finished jobs, workflows and dead letters by age and count, events by count;
+-- removes unused limits and queues.
 --
--- idle     hash    queues without jobs: since when, and how many jobs had passed through them by then
--- idle:at  string  where the look at all queues goes on, and when
+-- idle     hash    queue without jobs → `since passed`: the time since when, and how many jobs had
+--                  passed through it by then
+-- idle:at  string  `cursor time`: position of the scan over `queues`, and time of its next portion
 --
--- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events,
---          ms after which queues without jobs are forgotten
--- Returns  1 if more is left to remove and the caller should call again at once, else 0
+-- ARGV[9…]
+--   limit         most records of each kind to handle
+--   max_finished  finished jobs to keep of each state; also workflows to keep
+--   max_dead      dead letters to keep
+--   max_events    events to keep
+--   max_idle      ms after which a queue without jobs is forgotten
+--
+-- Returns  1 if the caller should call again at once because more is left, else 0
 
 local ctx = require('lib/context')
 local finish = require('queue/finish')
@@ -16,30 +23,34 @@ local job_erase = finish.job_erase
 local call = redis.call
 local match = string.match
 
-local function run()
-  local limit, max_finished, max_dead, max_events, max_idle =
-    tonumber(ctx.args[9]), tonumber(ctx.args[10]), tonumber(ctx.args[11]), tonumber(ctx.args[12]), tonumber(ctx.args[13])
+local limit -- most records of each kind to handle
+
+-- Records expire through their own TTL. Removes expired entries from an index; returns the amount
+-- of work and the ids that exceed the count, oldest first.
+local function trim_index(set, age, most)
+  local trimmed = call('ZRANGEBYSCORE', ctx.prefix .. set, '-inf', ctx.now - age, 'LIMIT', 0, limit)
+  if #trimmed > 0 then call('ZREM', ctx.prefix .. set, unpack(trimmed)) end
+  local surplus = math.min(call('ZCARD', ctx.prefix .. set) - most, limit)
+  if surplus <= 0 then return #trimmed, {} end
+  return math.max(#trimmed, surplus), call('ZRANGE', ctx.prefix .. set, 0, surplus - 1)
+end
+
+local function retain_finished(max_finished)
   local handled = 0
-
-  -- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
-  local function retain(set, age, most)
-    local trimmed = call('ZRANGEBYSCORE', ctx.prefix .. set, '-inf', ctx.now - age, 'LIMIT', 0, limit)
-    if #trimmed > 0 then call('ZREM', ctx.prefix .. set, unpack(trimmed)) end
-    local surplus = math.min(call('ZCARD', ctx.prefix .. set) - most, limit)
-    if surplus <= 0 then return #trimmed, {} end
-    return math.max(#trimmed, surplus), call('ZRANGE', ctx.prefix .. set, 0, surplus - 1)
-  end
-
   for _, state in ipairs({'completed', 'cancelled', 'discarded', 'forwarded'}) do
-    local done, surplus = retain('finished:' .. state, finish.retention(state), max_finished)
+    local done, surplus = trim_index('finished:' .. state, finish.retention(state), max_finished)
     for _, id in ipairs(surplus) do
-      -- A dead letter has its own bound and is only taken off this index.
+      -- Dead letters have a bound of their own; they only leave this index.
       if not call('ZSCORE', ctx.prefix .. 'dead', id) then job_erase(id) end
       call('ZREM', ctx.prefix .. 'finished:' .. state, id)
     end
     handled = math.max(handled, done)
   end
-  local done, surplus = retain('dead', finish.retention('dead_letter'), max_dead)
+  return handled
+end
+
+local function retain_dead(max_dead)
+  local done, surplus = trim_index('dead', finish.retention('dead_letter'), max_dead)
   for _, id in ipairs(surplus) do
     job_erase(id)
     call('ZREM', ctx.prefix .. 'dead', id)
@@ -48,139 +59,147 @@ local function run()
   if #surplus > 0 then
     emit('dead_letter.pruned', subject(''), '"count":' .. #surplus)
   end
-  handled = math.max(handled, done)
+  return done
+end
 
+local function retain_workflows(max_finished)
   local longest = math.max(finish.retention('completed'), finish.retention('cancelled'), finish.retention('discarded'))
-  done, surplus = retain('workflows', longest, max_finished)
+  local done, surplus = trim_index('workflows', longest, max_finished)
   for _, id in ipairs(surplus) do
     local key = ctx.prefix .. 'workflow:' .. id
     call('UNLINK', key, key .. ':nodes', key .. ':results')
     call('ZREM', ctx.prefix .. 'workflows', id)
   end
-  handled = math.max(handled, done)
+  return done
+end
 
-  -- Limits that nobody has used for long, and that nothing says anything about, leave no key behind.
-  local LIMIT_MS = 3600000
+-- Limits that were not used for this long, and that no setting names, are deleted.
+local LIMIT_MS = 3600000
 
-  local function is_over(name)
-    local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
-    local overridden = f[5] and (tonumber(f[9] or nil) or ctx.now) >= ctx.now
-    local starts = f[7] or ''
-    local last = tonumber(match(starts, '(%d+),%d+;$') or match(starts, '(%d+);$') or nil) or 0
-    local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
-    return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
-      and (tonumber(f[6] or nil) or 0) < ctx.steady and last + period < ctx.steady and call('EXISTS', name .. ':run') == 0
-  end
+local function is_unused(name)
+  local available, waiting, of_file, of_admin, override, hold, starts, quota, until_ms =
+    unpack(call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until'))
+  local overridden = override and (tonumber(until_ms or nil) or ctx.now) >= ctx.now
+  starts = starts or ''
+  local last = tonumber(match(starts, '(%d+),%d+;$') or match(starts, '(%d+);$') or nil) or 0
+  local period = tonumber(match(quota or '', '^%S+ %S+ (%d+)') or nil) or 0
+  return (tonumber(available or nil) or 0) <= 0 and (tonumber(waiting or nil) or 0) <= 0 and not of_file and not of_admin and not overridden
+    and (tonumber(hold or nil) or 0) < ctx.steady and last + period < ctx.steady and call('EXISTS', name .. ':run') == 0
+end
 
-  local function retain_limits(set)
-    local idle = call('ZRANGEBYSCORE', set, '-inf', ctx.now - LIMIT_MS, 'LIMIT', 0, limit)
-    for _, key in ipairs(idle) do
-      local name = ctx.prefix .. 'limit:' .. key
-      if is_over(name) then
-        call('UNLINK', name, name .. ':at', name .. ':tags')
-        call('ZREM', set, key)
-        call('ZREM', ctx.prefix .. 'wakes', key)
-      else
-        call('ZADD', set, ctx.now, key)
-      end
+local function retain_limits(set)
+  local idle = call('ZRANGEBYSCORE', set, '-inf', ctx.now - LIMIT_MS, 'LIMIT', 0, limit)
+  for _, key in ipairs(idle) do
+    local name = ctx.prefix .. 'limit:' .. key
+    if is_unused(name) then
+      call('UNLINK', name, name .. ':at', name .. ':tags')
+      call('ZREM', set, key)
+      call('ZREM', ctx.prefix .. 'wakes', key)
+    else
+      call('ZADD', set, ctx.now, key)
     end
-    return #idle
   end
+  return #idle
+end
 
-  handled = math.max(handled, retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'))
+-- Deletes enqueue windows that no longer count (`limits/enqueue_window`).
+local function retain_windows()
+  local over = call('ZRANGEBYSCORE', ctx.prefix .. 'books:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
+  if #over == 0 then return 0 end
+  call('ZREM', ctx.prefix .. 'books:at', unpack(over))
+  for _, place in ipairs(over) do call('UNLINK', ctx.prefix .. 'books:' .. place) end
+  return #over
+end
 
-  -- What limited tenants enqueued, once that says nothing any more.
-  local function retain_books()
-    local over = call('ZRANGEBYSCORE', ctx.prefix .. 'books:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
-    if #over == 0 then return 0 end
-    call('ZREM', ctx.prefix .. 'books:at', unpack(over))
-    for _, place in ipairs(over) do call('UNLINK', ctx.prefix .. 'books:' .. place) end
-    return #over
-  end
-
-  handled = math.max(handled, retain_books())
-
-  -- Jobs that passed through a queue, as text; nil if it holds some.
-  local function passed_through(queue)
-    local fields, passed = call('HGETALL', ctx.prefix .. 'counts:' .. queue), 0
-    for place = 1, #fields, 2 do
-      local name, number = fields[place], tonumber(fields[place + 1])
-      if name == 'completed' or name == 'cancelled' or name == 'discarded' or name == 'taken' then
-        passed = passed + number
-      elseif number ~= 0 then
-        return nil
-      end
+-- Returns the number of jobs that passed through a queue, as text; nil if it holds jobs.
+local function passed_through(queue)
+  local fields, passed = call('HGETALL', ctx.prefix .. 'counts:' .. queue), 0
+  for place = 1, #fields, 2 do
+    local name, number = fields[place], tonumber(fields[place + 1])
+    if name == 'completed' or name == 'cancelled' or name == 'discarded' or name == 'taken' then
+      passed = passed + number
+    elseif number ~= 0 then
+      return nil
     end
-    return int(passed)
   end
+  return int(passed)
+end
 
-  -- Somebody said something about the queue: that it is paused, bounded or limited, in a pool, or how tenants share it.
-  local function is_set_up(queue)
-    return call('HEXISTS', ctx.prefix .. 'paused', queue) == 1 or call('HEXISTS', ctx.prefix .. 'bounds', queue) == 1
-      or call('EXISTS', ctx.prefix .. 'limit:#' .. queue) == 1 or call('HEXISTS', ctx.prefix .. 'policy', 'o ' .. queue) == 1
-      or call('HEXISTS', ctx.prefix .. 'policy', 'f ' .. queue) == 1
-  end
+-- Returns true if the queue has settings: paused, bounded, limited, in a pool, or shared between
+-- tenants.
+local function is_set_up(queue)
+  return call('HEXISTS', ctx.prefix .. 'paused', queue) == 1 or call('HEXISTS', ctx.prefix .. 'bounds', queue) == 1
+    or call('EXISTS', ctx.prefix .. 'limit:#' .. queue) == 1 or call('HEXISTS', ctx.prefix .. 'policy', 'o ' .. queue) == 1
+    or call('HEXISTS', ctx.prefix .. 'policy', 'f ' .. queue) == 1
+end
 
-  local function forget_queue(queue)
-    call('UNLINK', ctx.prefix .. 'counts:' .. queue)
-    for _, name in ipairs({'queues', 'idle', 'pressed', 'low'}) do call('HDEL', ctx.prefix .. name, queue) end
-    call('SREM', ctx.prefix .. 'limited', queue)
-    call('ZREM', ctx.prefix .. 'starved', queue)
-  end
+local function forget_queue(queue)
+  call('UNLINK', ctx.prefix .. 'counts:' .. queue)
+  for _, name in ipairs({'queues', 'idle', 'pressed', 'low'}) do call('HDEL', ctx.prefix .. name, queue) end
+  call('SREM', ctx.prefix .. 'limited', queue)
+  call('ZREM', ctx.prefix .. 'starved', queue)
+end
 
-  -- Queues spring into existence with their first job, and clients choose their names. A portion of them is looked at a second, and
-  -- all of them again after a minute: nothing else notes when a queue was last used.
-  local PORTION, PAUSE, MINUTE = 50, 1000, 60000
+-- Queues are created by their first job, and clients choose their names. No command records when
+-- a queue was last used, so a portion is examined each second, and all of them again after a
+-- minute.
+local QUEUES_PER_CALL, PAUSE, MINUTE = 50, 1000, 60000
 
-  -- A full Redis refuses what takes memory; what frees some must go on.
-  local function note(...)
-    redis.pcall(...)
-  end
+-- Ignores errors: a full Redis refuses writes that need memory, but deletions must go on.
+local function try(...)
+  redis.pcall(...)
+end
 
-  local function retain_queues()
-    local cursor, due = match(call('GET', ctx.prefix .. 'idle:at') or '', '^(%d+) (%d+)$')
-    -- A time that lies ahead by more than a pause was written before the clock was put back.
-    if due and ctx.now < tonumber(due) and tonumber(due) - ctx.now <= MINUTE then return end
-    local found = call('HSCAN', ctx.prefix .. 'queues', cursor or '0', 'COUNT', PORTION)
-    for place = 1, #found[2], 2 do
-      local queue = found[2][place]
-      local passed, known = passed_through(queue), call('HGET', ctx.prefix .. 'idle', queue)
-      local since, before = match(known or '', '^(%d+) (%-?%d+)$')
-      if not passed then
-        if known then call('HDEL', ctx.prefix .. 'idle', queue) end
-      elseif passed ~= before or ctx.now < tonumber(since) then
-        note('HSET', ctx.prefix .. 'idle', queue, ctx.now_text .. ' ' .. passed)
-      elseif ctx.now - since >= max_idle and not is_set_up(queue) then
-        forget_queue(queue)
-      end
+local function retain_queues(max_idle)
+  local cursor, due = match(call('GET', ctx.prefix .. 'idle:at') or '', '^(%d+) (%d+)$')
+  -- A time further ahead than the longest pause was written before the clock was set back.
+  if due and ctx.now < tonumber(due) and tonumber(due) - ctx.now <= MINUTE then return end
+  local found = call('HSCAN', ctx.prefix .. 'queues', cursor or '0', 'COUNT', QUEUES_PER_CALL)
+  for place = 1, #found[2], 2 do
+    local queue = found[2][place]
+    local passed, known = passed_through(queue), call('HGET', ctx.prefix .. 'idle', queue)
+    local since, before = match(known or '', '^(%d+) (%-?%d+)$')
+    if not passed then
+      if known then call('HDEL', ctx.prefix .. 'idle', queue) end
+    elseif passed ~= before or ctx.now < tonumber(since) then
+      try('HSET', ctx.prefix .. 'idle', queue, ctx.now_text .. ' ' .. passed)
+    elseif ctx.now - since >= max_idle and not is_set_up(queue) then
+      forget_queue(queue)
     end
-    note('SET', ctx.prefix .. 'idle:at', found[1] .. ' ' .. int(ctx.now + (found[1] == '0' and MINUTE or PAUSE)))
   end
+  try('SET', ctx.prefix .. 'idle:at', found[1] .. ' ' .. int(ctx.now + (found[1] == '0' and MINUTE or PAUSE)))
+end
 
-  retain_queues()
-
-  -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
-  local function trim_events()
-    local portion = call('XRANGE', ctx.prefix .. 'events', '-', '+', 'COUNT', 16)
-    local kept
-    for _, entry in ipairs(portion) do
-      if tonumber(entry[2][2]) > ctx.events - max_events then
-        kept = entry[1]
-        break
-      end
+-- An entry holds the events of one call, so the oldest entry to keep is found by its running
+-- number.
+local function trim_events(max_events)
+  local portion = call('XRANGE', ctx.prefix .. 'events', '-', '+', 'COUNT', 16)
+  local kept
+  for _, entry in ipairs(portion) do
+    if tonumber(entry[2][2]) > ctx.events - max_events then
+      kept = entry[1]
+      break
     end
-    if kept then
-      call('XTRIM', ctx.prefix .. 'events', 'MINID', kept)
-    elseif #portion > 0 then
-      local ids = {}
-      for position, entry in ipairs(portion) do ids[position] = entry[1] end
-      call('XDEL', ctx.prefix .. 'events', unpack(ids))
-      return limit
-    end
-    return 0
   end
+  if kept then
+    call('XTRIM', ctx.prefix .. 'events', 'MINID', kept)
+  elseif #portion > 0 then
+    local ids = {}
+    for position, entry in ipairs(portion) do ids[position] = entry[1] end
+    call('XDEL', ctx.prefix .. 'events', unpack(ids))
+    return limit
+  end
+  return 0
+end
 
-  if ctx.events > max_events then handled = math.max(handled, trim_events()) end
+local function run()
+  local max_finished, max_dead, max_events, max_idle
+  limit, max_finished, max_dead, max_events, max_idle = unpack(ctx.args, 9, 13)
+  limit, max_finished, max_events = tonumber(limit), tonumber(max_finished), tonumber(max_events)
+  local handled = math.max(retain_finished(max_finished), retain_dead(tonumber(max_dead)), retain_workflows(max_finished),
+    retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'), retain_windows())
+  retain_queues(tonumber(max_idle))
+  if ctx.events > max_events then handled = math.max(handled, trim_events(max_events)) end
   commit()
   return handled >= limit and 1 or 0
 end

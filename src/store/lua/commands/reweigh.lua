@@ -1,7 +1,14 @@
--- Changes tenants' weights; what they lag behind or are ahead stays the same. Those of unknown weight wait for their turn from now on.
+-- Changes weights of tenants that wait in staging. Their lag stays the same. Tenants of unknown
+-- weight take turns from now on.
 --
--- ARGV[9…] rule, token of the lock, queue, 1 if a webhook said so, then for each: tenant, weight
--- Returns  how many changed, or -1 if the lock is another's
+-- ARGV[9…]
+--   rule        rule
+--   token       token of the planner lock
+--   queue       main queue
+--   by_webhook  1 if a webhook returned the weights
+--   …           for each tenant: name, weight in thousandths
+--
+-- Returns  number of tenants whose weight changed, or -1 if the lock is lost
 
 local ctx = require('lib/context')
 local fair_queue = require('fairness/fair_queue')
@@ -15,29 +22,30 @@ local staging, staging_open = fair_queues.staging, fair_queues.open
 local call = redis.call
 
 local function run()
-  local rule, queue = ctx.args[9], ctx.args[11]
-  if call('HGET', ctx.prefix .. 'plan:' .. rule .. ':lock', 'token') ~= ctx.args[10] then return -1 end
+  local rule, token, queue, by_webhook = unpack(ctx.args, 9, 12)
+  if call('HGET', ctx.prefix .. 'plan:' .. rule .. ':lock', 'token') ~= token then return -1 end
   local levels, changed = staging.levels(staging_open(rule, queue)), 0
 
-  -- At all priorities at which it has jobs staged. Whether it changed.
+  -- Changes a tenant's weight at all priorities at which it waits. Returns true if it changed.
   local function reweigh(name, weight)
-    local is_other = false
+    local has_changed = false
     for _, fair in ipairs(levels) do
       local tenant = tenant_of(fair, name)
       if tenant.state then
-        if ctx.args[12] == '1' then
+        if by_webhook == '1' then
           if tenant.state == 'w' then tenant_start(fair, tenant) end
           tenant.asked = ctx.now_text
           tenant_touch(fair, tenant)
         end
-        is_other = tenant_reweigh(fair, tenant, weight, true) or is_other
+        has_changed = tenant_reweigh(fair, tenant, weight, true) or has_changed
       end
     end
-    return is_other
+    return has_changed
   end
 
   for at = 13, #ctx.args, 2 do
-    if reweigh(ctx.args[at], tonumber(ctx.args[at + 1])) then changed = changed + 1 end
+    local name, weight = unpack(ctx.args, at, at + 1)
+    if reweigh(name, tonumber(weight)) then changed = changed + 1 end
   end
   commit()
   return changed

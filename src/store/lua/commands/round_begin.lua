@@ -1,13 +1,21 @@
--- Begins a round: takes the rule's lock, or says why not, and reads what the round needs to know.
+-- Begins a round: takes the planner lock of a rule and returns the state of its main queues.
 --
--- plan:R:lock  hash  token (counter and nonce: neither a failover nor an emptied Redis makes two alike), holder, busy (1 while
---                    a round runs), scheduled, with a TTL
+-- plan:R:lock  hash  token: counter and nonce, so that neither a failover nor an emptied Redis
+--                    repeats one; holder; busy: 1 while a round runs; scheduled: 1 if the round is;
+--                    last: `staging/promote`; with a TTL
 --
--- ARGV[9…] rule, holder, nonce, life of the lock ms, why (`tick`, `wake` or `run`); for a cron the next scheduled time ms, and
---          the time after which it is the next, both '' for an interval
--- Returns  {'gone'}, {'paused'}, {'empty'}, {'early', due, now}, {'held', holder, ms left}, {'again', now} if the cron's time must
---          be computed from another now
---          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
+-- ARGV[9…]
+--   rule      rule
+--   holder    this process
+--   nonce     random; identifies the call
+--   life      TTL of the lock in ms
+--   why       `tick`, `wake` or `run`
+--   next_due  for a cron: next scheduled time in ms; '' for an interval
+--   since     for a cron: time from which `next_due` was computed; '' for an interval
+--
+-- Returns  {'gone'}, {'paused'}, {'empty'}, {'early', due, now}, {'held', holder, ms left},
+--          {'again', now} if the cron's next time must be computed again, or {'ok', token, round, 1
+--          if scheduled, room, due, now, result of `staging/observe` for each queue, …}
 
 local ctx = require('lib/context')
 local plan_module = require('staging/plan')
@@ -24,115 +32,132 @@ local observe = observe_module.observe
 local call = redis.call
 local match = string.match
 
--- A process' name inside a JSON string. It is stored percent-encoded.
+-- Returns the name of a process as part of a JSON string. Stored names are percent-encoded.
 local function shown(name)
   local plain = string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end)
   return (string.gsub(plain, '[\\"]', '\\%0'))
 end
 
-local function run()
-  local rule, holder, nonce, life, why, next_due, since =
-    ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13], tonumber(ctx.args[14]), tonumber(ctx.args[15])
-  local key = ctx.prefix .. 'plan:' .. rule
-  local lock = key .. ':lock'
-  local plan = plan_open(rule)
-  if not plan then return {'gone'} end
-  local queues = plan_queues(rule)
-  if #queues == 0 then return {'empty'} end
+local STUCK_PER_ROUND = 64
 
-  -- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
-  local STUCK_A_ROUND = 64
-
-  local function unstick(fair, queue)
-    for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
-      if not staging.is_stuck(plan, queue, name) then
-        local tenant = tenant_of(fair, name)
-        call('SREM', fair.key .. ':stuck', name)
-        if tenant.state == 'b' then
-          tenant_enter(fair, tenant, tenant.weight)
-          tenant_touch(fair, tenant)
-        end
+-- Lets tenants take turns again that were blocked because of their blocked jobs, if those are few
+-- enough now.
+local function unblock(plan, fair, queue)
+  for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_PER_ROUND)) do
+    if not staging.is_blocked(plan, queue, name) then
+      local tenant = tenant_of(fair, name)
+      call('SREM', fair.key .. ':stuck', name)
+      if tenant.state == 'b' then
+        tenant_enter(fair, tenant, tenant.weight)
+        tenant_touch(fair, tenant)
       end
     end
   end
+end
 
-  local function answer(token, round, scheduled)
-    local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), ctx.now_text}
-    for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
-    return words
+local function unblock_all(plan, rule, queues)
+  for _, queue in ipairs(queues) do
+    for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do unblock(plan, fair, queue) end
   end
+end
 
-  local held = call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled')
-  local counted = call('HMGET', key, 'rounds', 'recorded', 'planner')
-  -- Sent again: the round has begun, and its time has moved on.
-  if held[3] and string.sub(held[3], -#nonce - 1) == ':' .. nonce then
-    return answer(held[3], counted[1], held[4] == '1')
+-- Signals may be lost. Returns true if a queue was signalled as low and no round has run for it
+-- since.
+local function is_low(rule, queues)
+  for _, queue in ipairs(queues) do
+    local waiting, unknown = staging.waiting(staging_open(rule, queue))
+    if waiting + unknown > 0 and (call('HGET', ctx.prefix .. 'low', 'm ' .. queue) or '0') == '0' then return true end
   end
-  if plan.paused then return {'paused'} end
-  if held[1] and held[1] ~= holder and not (why == 'run' and held[2] == '0') then
-    -- Redis keeps the end of a TTL by its clock: one that was set back would keep the lock of a dead holder.
-    if call('PTTL', lock) > tonumber(life) then call('PEXPIRE', lock, life) end
-    return {'held', held[1], call('PTTL', lock)}
-  end
+  return false
+end
 
-  -- When the next scheduled round is due. It is never further away than one step of the pace: else the pace is another one
-  -- now, or the clock has stepped back.
+local function answer(plan, rule, queues, token, round, scheduled)
+  local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), ctx.now_text}
+  for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
+  return words
+end
+
+-- Computes the due time of the next scheduled round. It is at most one interval away; if it is
+-- further, the interval has changed or the clock was set back. Returns the answer if a cron's time
+-- is not known, else nil.
+local function set_due(plan, next_due, since)
   if plan.every then
     if plan.due > ctx.now + plan.every then plan.due = ctx.now end
   elseif not next_due then
-    return {'early', int(ctx.now + 1000), ctx.now_text} -- the caller still knows an interval; it hears of the cron in a moment
+    -- The caller still has the old interval; it will learn of the cron soon.
+    return {'early', int(ctx.now + 1000), ctx.now_text}
   elseif since > ctx.now or next_due <= ctx.now then
     return {'again', ctx.now_text}
   elseif plan.due == 0 or (plan.due > ctx.now and plan.due ~= next_due) then
-    -- The first due time is the next one; an interval begins at once.
-    call('HSET', key, 'due', int(next_due))
+    -- A cron begins with its next time, an interval at once.
+    call('HSET', plan.key, 'due', int(next_due))
     plan.due = next_due
   end
+end
 
-  -- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
-  local function is_low()
-    for _, queue in ipairs(queues) do
-      local waiting, unknown = staging.waiting(staging_open(rule, queue))
-      if waiting + unknown > 0 and (call('HGET', ctx.prefix .. 'low', 'm ' .. queue) or '0') == '0' then return true end
-    end
-    return false
+-- Records the process that plans the rule, and emits that it took over. `planner` is the previous
+-- one as stored.
+local function take_over(plan, rule, holder, planner)
+  if planner == holder then return end
+  local before = match(planner or '', '^%-?(.*)$')
+  call('HSET', plan.key, 'planner', holder)
+  if before ~= '' and before ~= holder then
+    emit('planner.taken_over', subject(rule), '"from":"' .. shown(before) .. '","to":"' .. shown(holder)
+      .. '","lock_expired":' .. (before == planner and 'true' or 'false'))
+  end
+end
+
+local function run()
+  local rule, holder, nonce, life, why, next_due, since = unpack(ctx.args, 9, 15)
+  next_due, since = tonumber(next_due), tonumber(since)
+  local plan = plan_open(rule)
+  if not plan then return {'gone'} end
+  local lock = plan.key .. ':lock'
+  local queues = plan_queues(rule)
+  if #queues == 0 then return {'empty'} end
+
+  local held_by, busy, held_token, was_scheduled = unpack(call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled'))
+  local rounds, recorded, planner = unpack(call('HMGET', plan.key, 'rounds', 'recorded', 'planner'))
+  -- A resend: the round has begun, and its due time has moved on.
+  if held_token and string.sub(held_token, -#nonce - 1) == ':' .. nonce then
+    return answer(plan, rule, queues, held_token, rounds, was_scheduled == '1')
+  end
+  if plan.paused then return {'paused'} end
+  if held_by and held_by ~= holder and not (why == 'run' and busy == '0') then
+    -- Redis keeps the end of a TTL by its clock. If the clock was set back, the lock of a dead
+    -- holder would live too long.
+    if call('PTTL', lock) > tonumber(life) then call('PEXPIRE', lock, life) end
+    return {'held', held_by, call('PTTL', lock)}
   end
 
+  local too_early = set_due(plan, next_due, since)
+  if too_early then return too_early end
   local scheduled = why == 'tick' and ctx.now >= plan.due
-  -- Whoever began the last round has not ended it: what it left of the interval's batch is promoted now.
-  local unfinished = (counted[1] or '0') ~= (counted[2] or '0')
-  -- A strict interval is woken for what is left of its batch, and for nothing else.
+  -- The last round was not ended. Its rest of the interval's batch is promoted now.
+  local unfinished = (rounds or '0') ~= (recorded or '0')
   local is_wanted
   if plan.strict then
+    -- With `strict_interval`, a wake-up only promotes the rest of the interval's batch.
     is_wanted = why == 'wake' and plan.room > 0
   else
-    is_wanted = why == 'wake' or is_low()
+    is_wanted = why == 'wake' or is_low(rule, queues)
   end
   if not scheduled and not unfinished and why ~= 'run' and not is_wanted then return {'early', int(plan.due), ctx.now_text} end
 
-  for _, queue in ipairs(queues) do
-    for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do unstick(fair, queue) end
-  end
+  unblock_all(plan, rule, queues)
   if scheduled then plan.due = plan.every and ctx.now + plan.every or next_due end
   if scheduled or why == 'run' then plan.room = plan.jobs end
   plan.spent = true
-  -- A round that somebody asks for by hand does not take over.
-  local before = match(counted[3] or '', '^%-?(.*)$')
-  if why ~= 'run' and counted[3] ~= holder then
-    call('HSET', key, 'planner', holder)
-    if before ~= '' and before ~= holder then
-      emit('planner.taken_over', subject(rule), '"from":"' .. shown(before) .. '","to":"' .. shown(holder)
-        .. '","lock_expired":' .. (before == counted[3] and 'true' or 'false'))
-    end
-  end
-  local token = call('HINCRBY', key, 'token', 1) .. ':' .. nonce
-  local round = call('HINCRBY', key, 'rounds', 1)
+  -- A round that was requested through the API does not make its process the rule's planner.
+  if why ~= 'run' then take_over(plan, rule, holder, planner) end
+  local token = call('HINCRBY', plan.key, 'token', 1) .. ':' .. nonce
+  local round = call('HINCRBY', plan.key, 'rounds', 1)
   call('HSET', lock, 'token', token, 'holder', holder, 'busy', '1', 'scheduled', scheduled and '1' or '0')
   call('PEXPIRE', lock, life)
   local visits = {}
   for position, queue in ipairs(queues) do visits[position * 2 - 1], visits[position * 2] = round, queue end
-  call('ZADD', key .. ':queues', 'XX', unpack(visits))
-  local words = answer(token, round, scheduled)
+  call('ZADD', plan.key .. ':queues', 'XX', unpack(visits))
+  local words = answer(plan, rule, queues, token, round, scheduled)
   commit()
   return words
 end

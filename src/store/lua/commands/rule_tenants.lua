@@ -1,10 +1,17 @@
--- Tenants of a rule and main queue by priority: those whose turn comes next, or those named. Changes nothing.
+-- Lists tenants of a rule and main queue by priority: those whose turn comes next, or the named
+-- ones. Read-only.
 --
--- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, 1 for as many that have no turn besides (held,
---          of unknown weight or blocked), names
--- Returns  {now, and for each priority, in the order in which they are served: {priority, v, w, waiting tenants, {start, weight that
---          leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', the weight that it has everywhere or '', …}}, …};
---          priorities that the first tenants leave no room for are left out
+-- ARGV[9…]
+--   rule, queue  rule and main queue
+--   most         most tenants
+--   ages         1 to include the age of the first job
+--   others       1 to include as many tenants that take no turns (held, unknown weight or blocked)
+--   …            names of tenants, or none to list
+--
+-- Returns  {now, and for each priority in serving order {priority, v, w, number of waiting tenants,
+--          {start, weight that leaves then, …}, {tenant, entry of `busy`, start or '', staged jobs,
+--          creation time of the first or '', weight of its own settings or '', …}}, …}; priorities
+--          beyond the bound are left out
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
@@ -23,11 +30,12 @@ local staging_lane = stage.staging_lane
 local call = redis.call
 
 local function run()
-  local most, tells_age, tells_others = tonumber(ctx.args[11]), ctx.args[12] == '1', ctx.args[13] == '1'
+  local rule, queue, most, ages, others = unpack(ctx.args, 9, 13)
+  most = tonumber(most)
   local named = #ctx.args > 13 and {unpack(ctx.args, 14)}
-  local room, others_room = most, tells_others and most or 0 -- for how many more
+  local room, others_room = most, others == '1' and most or 0 -- numbers of tenants still to list
 
-  -- Those whose turn comes next, then those that have none.
+  -- Returns the names of tenants whose turn comes next, then of those that take none.
   local function names_of(fair)
     local names, classes = {}, fair.classes.names
     local share = math.max(math.floor(room / math.max(#classes, 1)), 1)
@@ -35,9 +43,9 @@ local function run()
       for _, name in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, share - 1)) do names[#names + 1] = name end
     end
     room = room - #names
-    local function add(others)
-      others_room = others_room - #others
-      for _, name in ipairs(others) do names[#names + 1] = name end
+    local function add(idle)
+      others_room = others_room - #idle
+      for _, name in ipairs(idle) do names[#names + 1] = name end
     end
     if others_room > 0 then add(call('ZRANGE', fair.key .. ':held', 0, others_room - 1)) end
     if others_room > 0 then add(call('ZRANGE', fair.key .. ':unknown', 0, others_room - 1)) end
@@ -51,7 +59,7 @@ local function run()
       local tenant = tenant_of(fair, name)
       if tenant.state then
         local lane, created = staging_lane(fair, name), ''
-        local head = tells_age and call('ZRANGE', lane, 0, 0)[1]
+        local head = ages == '1' and call('ZRANGE', lane, 0, 0)[1]
         local job = head and job_load(head)
         if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
         local at = #tenants
@@ -74,7 +82,7 @@ local function run()
   end
 
   local answer = {ctx.now_text}
-  for _, fair in ipairs(staging.levels(staging_open(ctx.args[9], ctx.args[10]))) do
+  for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do
     if not named and room <= 0 and others_room <= 0 then break end
     answer[#answer + 1] = {int(fair.priority), precise(fair.v), int(fair.w), fair.n, leavers_of(fair), tenants_of(fair)}
   end

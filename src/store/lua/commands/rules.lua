@@ -1,16 +1,26 @@
--- The plan rules that hold, read or replaced as a whole.
+-- Reads the plan rules, or replaces them all.
 --
--- rules   hash  rule → document, which only Rust reads; `state` holds their version under `rules`
--- plans   set   all rules that hold or have jobs staged
--- plan:R:own  hash  tenants' own weights in rule R
+-- rules        hash  rule → document that only Rust reads
+-- plans        set   rules in force, and removed rules that still have jobs staged
+-- plan:R:own   hash  tenant → weight of its own in rule R
+-- state.rules        version of the rules and of the dispatch policy
 --
--- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
---          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
---          tenants that no webhook has weighed yet are held, 1 if a webhook is asked before they are served, most blocked jobs of a tenant, main queue, what priorities are compared across, default weight, number of tenants with a weight of their own, and
---          for each of those: tenant, weight
--- Returns  {version, {name, document, …}, {rule that is gone but has jobs staged, its main queue, …}, document of the dispatch policy or ''}
+-- ARGV[9…]
+--   before   version to replace, or '' to read
+--   version  new version
+--   rules    number of rules; for each: name, document, values of `FIELDS`, then for each tenant
+--            with a weight of its own: name, weight
+--
+-- The values: state; 1 to restage; latency threshold ms; depth; 1 if strict; jobs per interval (0:
+-- auto); interval ms or ''; most staged or ''; TTL of a webhook's weights in ms or ''; 1 to hold
+-- tenants that no webhook has weighed; 1 to call a webhook before serving them; most blocked jobs
+-- of a tenant; main queue; priority option; default weight; number of tenants with a weight of
+-- their own.
+--
+-- Returns  {version, {name, document, …}, {removed rule that still has jobs, its main queue, …},
+--          document of the dispatch policy or ''}
 
--- Modules that only take part.
+-- Required for its commit phase.
 require('staging/plan')
 
 local ctx = require('lib/context')
@@ -25,18 +35,19 @@ local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every
 local function run()
   local version = call('HGET', ctx.prefix .. 'state', 'rules') or ''
 
-  -- Puts the rule at an argument; returns where the next one is.
+  -- Stores the rule that begins at argument `at`. Returns the place of the next one.
   local function put(at)
+    local name, document = ctx.args[at], ctx.args[at + 1]
     local fields = {}
-    for index, name in ipairs(FIELDS) do
-      fields[#fields + 1], fields[#fields + 2] = name, ctx.args[at + 1 + index]
+    for index, field in ipairs(FIELDS) do
+      fields[#fields + 1], fields[#fields + 2] = field, ctx.args[at + 1 + index]
     end
-    local key = ctx.prefix .. 'plan:' .. ctx.args[at]
-    -- From an interval to a schedule: when the next round is due is decided anew.
+    local key = ctx.prefix .. 'plan:' .. name
+    -- If an interval was replaced by a cron, the next due time is computed again.
     if (call('HGET', key, 'every') or '') ~= '' and ctx.args[at + 8] == '' then call('HDEL', key, 'due') end
-    call('HSET', ctx.prefix .. 'rules', ctx.args[at], ctx.args[at + 1])
+    call('HSET', ctx.prefix .. 'rules', name, document)
     call('HSET', key, unpack(fields))
-    call('SADD', ctx.prefix .. 'plans', ctx.args[at])
+    call('SADD', ctx.prefix .. 'plans', name)
     call('UNLINK', key .. ':own')
     local own = at + 2 + #FIELDS
     local next_rule = own + tonumber(ctx.args[own - 1]) * 2
@@ -44,16 +55,17 @@ local function run()
     return next_rule
   end
 
-  if #ctx.args > 9 and ctx.args[9] == version then
-    version = ctx.args[10]
+  local before, new_version, number = unpack(ctx.args, 9, 11)
+  if #ctx.args > 9 and before == version then
+    version = new_version
     call('UNLINK', ctx.prefix .. 'rules')
     local at = 12
-    for _ = 1, tonumber(ctx.args[11]) do at = put(at) end
+    for _ = 1, tonumber(number) do at = put(at) end
     call('HSET', ctx.prefix .. 'state', 'rules', version)
     signal('rules')
   end
 
-  -- A rule that is gone stays until its last job is promoted and has arrived.
+  -- A removed rule drains: it stays until its last job is promoted and delivered.
   local gone = {}
   for _, name in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
     if call('HEXISTS', ctx.prefix .. 'rules', name) == 0 then

@@ -1,7 +1,12 @@
--- Looks for staged jobs of a Sidekiq by their jid among all keys, a portion a call. Changes nothing.
+-- Searches all keys for staged jobs of a Sidekiq by their jid, a portion per call. Read-only.
 --
--- ARGV[9…] cursor, keys to look at, jid
--- Returns  {cursor or '0' at the end, id, created, queue, rule, tenant or '', `push`, …} of jobs whose `push` holds the jid somewhere
+-- ARGV[9…]
+--   cursor  cursor of SCAN
+--   keys    number of keys to scan
+--   jid     jid
+--
+-- Returns  {next cursor, or '0' at the end, id, created, queue, rule, tenant or '', `push`, …} of
+--          jobs whose `push` contains the jid
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -11,8 +16,9 @@ local call = redis.call
 local find = string.find
 
 local function run()
-  local jid, from = ctx.args[11], #ctx.prefix + 5 -- behind `job:`
-  local scanned = call('SCAN', ctx.args[9], 'MATCH', ctx.prefix .. 'job:*', 'COUNT', ctx.args[10])
+  local cursor, keys, jid = unpack(ctx.args, 9, 11)
+  local from = #ctx.prefix + 5 -- after `job:`
+  local scanned = call('SCAN', cursor, 'MATCH', ctx.prefix .. 'job:*', 'COUNT', keys)
   local answer = {scanned[1]}
   for _, key in ipairs(scanned[2]) do
     local text = call('GET', key)

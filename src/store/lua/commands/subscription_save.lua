@@ -1,29 +1,36 @@
--- Keeps a subscription to events, changes it or removes it.
+-- Adds, changes or removes a subscription to events.
 --
--- hooks   hash    subscriptions by id, as documents that only Rust reads
--- hooked  string  the event up to which deliveries were made
+-- hooks   hash    id → document that only Rust reads
+-- hooked  string  `commands/delivery_create`
 --
--- ARGV[9…] id, the document that it replaces or '', the document or '' to remove it, most subscriptions, id of the newest event
--- Returns  'ok', 'stale' if it is another one by now, or 'full'
+-- ARGV[9…]
+--   id        subscription
+--   before    document to replace, or ''
+--   document  new document, or '' to remove the subscription
+--   most      most subscriptions
+--   newest    id of the newest event
+--
+-- Returns  'ok', 'stale' if the stored document is another one, or 'full'
 
 local ctx = require('lib/context')
 
 local call = redis.call
 
 local function run()
+  local id, before, document, most, newest = unpack(ctx.args, 9, 13)
   local HOOKS = ctx.prefix .. 'hooks'
-  local was = call('HGET', HOOKS, ctx.args[9]) or ''
-  if was == ctx.args[11] then return 'ok' end -- sent again
-  if was ~= ctx.args[10] then return 'stale' end
-  if ctx.args[11] == '' then
-    call('HDEL', HOOKS, ctx.args[9])
+  local was = call('HGET', HOOKS, id) or ''
+  if was == document then return 'ok' end -- a resend
+  if was ~= before then return 'stale' end
+  if document == '' then
+    call('HDEL', HOOKS, id)
     return 'ok'
   end
   local number = call('HLEN', HOOKS)
-  if was == '' and number >= tonumber(ctx.args[12]) then return 'full' end
-  -- Nobody was told of what happened while nobody listened.
-  if number == 0 then call('SET', ctx.prefix .. 'hooked', ctx.args[13]) end
-  call('HSET', HOOKS, ctx.args[9], ctx.args[11])
+  if was == '' and number >= tonumber(most) then return 'full' end
+  -- The first subscription starts with events from now on.
+  if number == 0 then call('SET', ctx.prefix .. 'hooked', newest) end
+  call('HSET', HOOKS, id, document)
   return 'ok'
 end
 

@@ -1,14 +1,22 @@
--- What tenants are allowed, changed: one of them, or what the file says.
+-- Changes the settings of a tenant, or replaces those that come from the file.
 --
--- tenancy      hash  tenant → document, which only Rust reads; quotas: see `tenants/quotas`
--- tenancy:file set   tenants of the file
+-- tenancy       hash    tenant → document that only Rust reads; it begins with `a` if it was set at
+--                       run time
+-- tenancy:file  set     tenants of the file
+-- quotas        hash    `tenants/quotas`
+-- rouse         string  cursor of the tick over `caps` (`commands/tick`), set if limits of tiers
+--                       change
 --
--- ARGV[9…] `put`, new version, letters of what it asks for, tenant, document to replace or '', new document or '' to remove it, its
---          words, kind and data of an event, the tenant's id as it is;
---          or `seed`, new version, letters, tiers, 1 if some fits the default tenant, number of tenants, and for each: tenant, document, words,
---          data of an event if it is new, its id as it is.
---          A document that was set at run time begins with `a`.
--- Returns  1, or 0 if another document holds
+-- ARGV[9…]
+--   action   `put` or `seed`
+--   version  new version of rules and settings
+--   letters  letters of `state.tenants` that the settings need
+--   …        `put`: tenant, document to replace or '', new document or '' to remove it, its words
+--            in `quotas`, kind and data of an event, the tenant's id as it is shown
+--   …        `seed`: tiers, 1 if a tier fits the default tenant, number of tenants; for each: name,
+--            document, words, data of an event if it is new, id as it is shown
+--
+-- Returns  1, or 0 if another document is stored
 
 local ctx = require('lib/context')
 local headcount = require('tenants/headcount')
@@ -16,26 +24,29 @@ local runtime = require('lib/runtime')
 
 local on_begin, commit, emit, int = runtime.on_begin, runtime.commit, runtime.emit, runtime.int
 local signal, subject = runtime.signal, runtime.subject
-local default_count = headcount.default_count
+local start_counting_default = headcount.start_counting_default
 local call = redis.call
 
 local find = string.find
-local DOCS, QUOTAS, FILE, letters
+-- First tenant of `seed` in the arguments.
+local FIRST = 15
+local DOCS, QUOTAS, FILE, version, letters
 
 on_begin(function()
-  DOCS, QUOTAS, FILE, letters = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file', ctx.args[11]
+  DOCS, QUOTAS, FILE = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file'
+  version, letters = unpack(ctx.args, 10, 11)
 end)
 
--- Whoever waits for a tenant's limit is looked at anew.
-local function rouse(tenant)
+-- Examines the lanes that wait for a tenant's limit.
+local function wake_lanes(tenant)
   call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. tenant)
 end
 
--- From now on the default tenant's jobs are counted like anybody's.
+-- Starts to count the default tenant's jobs.
 local function count_default()
   if find(ctx.allowed, 'd', 1, true) then return end
   letters = letters .. 'd'
-  default_count()
+  start_counting_default()
 end
 
 local function put(tenant, document, words)
@@ -43,65 +54,74 @@ local function put(tenant, document, words)
   call('HSET', QUOTAS, tenant, words)
   letters = letters .. 'o'
   if tenant == '_default' then count_default() end
-  rouse(tenant)
+  wake_lanes(tenant)
 end
 
 local function remove(tenant)
   call('HDEL', DOCS, tenant)
   call('HDEL', QUOTAS, tenant)
-  rouse(tenant)
+  wake_lanes(tenant)
 end
 
--- Letters stay: what they announce may be under way.
+-- Stores the letters and the version. Letters are never removed: jobs that need them may be active.
 local function finish()
   local all = ctx.allowed
   for letter in string.gmatch(letters, '.') do
     if not find(all, letter, 1, true) then all = all .. letter end
   end
   if all ~= '' then call('HSET', ctx.prefix .. 'state', 'tenants', all) end
-  -- Jobs that wait in one line with those of others may belong in a lane of their tenant now: see `dispatch/reshard`.
+  -- Jobs in a common lane may belong to a lane of their tenant now: `dispatch/reshard`.
   if find(all, 'c', 1, true) then call('HSET', ctx.prefix .. 'state', 'limits', '1', 'stale', int(ctx.seq)) end
-  -- Tenants that wait are weighed anew by whoever looks at them next: see `level_reweigh`.
-  call('HSET', ctx.prefix .. 'state', 'rules', ctx.args[10])
+  -- Waiting tenants get their new weights when their level is next used: `fairness/level`.
+  call('HSET', ctx.prefix .. 'state', 'rules', version)
   signal('rules')
   commit()
   return 1
 end
 
-local function run()
-  if call('HGET', ctx.prefix .. 'state', 'rules') == ctx.args[10] then return 1 end -- sent again
-  if ctx.args[9] == 'put' then
-    local tenant, before, document = ctx.args[12], ctx.args[13], ctx.args[14]
-    if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
-    if document == '' then remove(tenant) else put(tenant, document, ctx.args[15]) end
-    emit(ctx.args[16], subject(ctx.args[18]), ctx.args[17])
-    return finish()
-  end
+-- Changes the settings of one tenant.
+local function change(tenant, before, document, words, kind, data, id)
+  if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
+  if document == '' then remove(tenant) else put(tenant, document, words) end
+  emit(kind, subject(id), data)
+  return finish()
+end
 
-  local tiers = ctx.args[12]
+-- Returns true if a document was set at run time. The file does not replace it.
+local function is_runtime(document)
+  return document and string.sub(document, 1, 1) == 'a'
+end
+
+-- Replaces the settings that come from the file.
+local function seed(tiers, fits_default, number)
   if (call('HGET', QUOTAS, '*') or '') ~= tiers then
     if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
-    call('SET', ctx.prefix .. 'rouse', '0') -- by the tick, in portions
+    call('SET', ctx.prefix .. 'rouse', '0') -- the tick examines them in portions
   end
-  if ctx.args[13] == '1' then count_default() end
-  local kept, at = {}, 15
-  for _ = 1, tonumber(ctx.args[14]) do
-    local tenant, document, words, data, id = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3], ctx.args[at + 4]
-    local holds = call('HGET', DOCS, tenant)
+  if fits_default == '1' then count_default() end
+  local kept = {}
+  for at = FIRST, FIRST + (tonumber(number) - 1) * 5, 5 do
+    local tenant, document, words, data, id = unpack(ctx.args, at, at + 4)
+    local stored = call('HGET', DOCS, tenant)
     kept[tenant] = true
     call('SADD', FILE, tenant)
-    if not holds then emit('tenant.created', subject(id), data) end
-    if (not holds or string.sub(holds, 1, 1) ~= 'a') and holds ~= document then put(tenant, document, words) end
-    at = at + 5
+    if not stored then emit('tenant.created', subject(id), data) end
+    if not is_runtime(stored) and stored ~= document then put(tenant, document, words) end
   end
   for _, tenant in ipairs(call('SMEMBERS', FILE)) do
     if not kept[tenant] then
-      local holds = call('HGET', DOCS, tenant)
-      if holds and string.sub(holds, 1, 1) ~= 'a' then remove(tenant) end
+      local stored = call('HGET', DOCS, tenant)
+      if stored and not is_runtime(stored) then remove(tenant) end
       call('SREM', FILE, tenant)
     end
   end
   return finish()
+end
+
+local function run()
+  if call('HGET', ctx.prefix .. 'state', 'rules') == version then return 1 end -- a resend
+  if ctx.args[9] == 'put' then return change(unpack(ctx.args, 12, 18)) end
+  return seed(unpack(ctx.args, 12, 14))
 end
 
 return run

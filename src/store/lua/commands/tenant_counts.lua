@@ -1,7 +1,8 @@
--- Jobs of tenants that have not ended. Changes nothing.
+-- Returns the jobs of tenants that have not ended. Read-only.
 --
--- ARGV[9…] tenants; `*` are all but the default one
--- Returns  {what `tenants` holds or '', jobs staged, …}
+-- ARGV[9…]  tenants; `*` is the sum of all but the default one
+--
+-- Returns  {value in `tenants` or '', staged jobs, …}
 
 local ctx = require('lib/context')
 local headcount = require('tenants/headcount')
@@ -12,8 +13,9 @@ local call = redis.call
 local function run()
   local answer = {}
   for at = 9, #ctx.args do
-    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', ctx.args[at]) or ''
-    answer[#answer + 1] = staged_of(ctx.args[at])
+    local name = ctx.args[at]
+    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', name) or ''
+    answer[#answer + 1] = staged_of(name)
   end
   return answer
 end

@@ -1,26 +1,30 @@
--- What a tenant did. Changes nothing.
+-- Returns a tenant's activity. Read-only.
 --
--- ARGV[9…] tenant, minutes of the window
--- Returns  {its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
---          since the window began, 1 if deeds are counted}, where deeds are five numbers as in `did:hH`
+-- ARGV[9…]
+--   tenant   tenant
+--   minutes  length of the window
+--
+-- Returns  {its activity in the last 24 hours, its activity in the window, that of all tenants in
+--          the window, ms since the window began, 1 if activity is counted}; activity is five
+--          numbers as in `did:hH` (`commands/activity_add`)
 
 local ctx = require('lib/context')
 local activity_totals = require('tenants/activity_totals')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
 
 local HOURS, HOUR = 24, 3600000
 
 local function run()
   local tenant, minutes = ctx.args[9], tonumber(ctx.args[10])
   local hour, minute = math.floor(ctx.now / HOUR), math.floor(ctx.now / MINUTE)
-  -- Of the hour in which the 24 hours began, so much is within them.
-  local part = 1 - ctx.now % HOUR / HOUR
+  -- This fraction of the first hour is within the last 24 hours.
+  local first_part = 1 - ctx.now % HOUR / HOUR
   local first = minute - minutes + 1
-  local lately = deeds('m', {tenant, '*'}, first, minute)
-  return {deeds('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(ctx.now - first * MINUTE),
+  local in_window = activity_totals_of('m', {tenant, '*'}, first, minute)
+  return {activity_totals_of('h', {tenant}, hour - HOURS, hour, first_part)[1], in_window[1], in_window[2], int(ctx.now - first * MINUTE),
     ctx.state.throttled and '1' or '0'}
 end
 

@@ -1,10 +1,11 @@
--- What is due everywhere: schedules, retries, expiries, leases, dead workers, workflows' next jobs, limits that have room again.
+-- Handles everything that is due: schedules, retries, expiries, leases, silent workers, deferred
+-- steps of workflows, limits that have room again.
 --
--- ARGV[9…] most jobs to handle of each kind, 1 to tell again which queues have something ready, because a signal may be lost
+-- ARGV[9…]
+--   limit    most jobs to handle of each kind
+--   signals  1 to signal again which queues have jobs ready, because signals may be lost
+--
 -- Returns  {1 if more is due and the caller should call again at once, else 0, notes for metrics}
-
--- Modules that only take part.
-require('workflows/cancel_job')
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -28,19 +29,21 @@ local report_starved = starvation.report_starved
 local call = redis.call
 local match = string.match
 
-local function bury(job)
+local function abandon(job)
   job_abandoned(job, 'worker_death', 'the worker was silent for too long')
 end
 
 local function run()
-  local limit = tonumber(ctx.args[9])
+  local limit, signals = unpack(ctx.args, 9, 10)
+  limit = tonumber(limit)
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
   for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', ctx.now - ctx.args[8], 'LIMIT', 0, 10)) do
-    handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+    handled = math.max(handled, (take_from(worker, limit, 'error', abandon)))
   end
-  handled = math.max(handled, workflows.catch_up(limit))
-  -- Other quotas hold for whole tiers: whoever waits for a tenant's limit is looked at anew, a portion a call.
+  handled = math.max(handled, workflows.run_deferred(limit))
+  -- Limits of tiers changed: examines the lanes that wait for limits of tenants, a portion per
+  -- call.
   local cursor = call('GET', ctx.prefix .. 'rouse')
   if cursor then
     local found = call('ZSCAN', ctx.prefix .. 'caps', cursor, 'COUNT', 200)
@@ -49,11 +52,12 @@ local function run()
   end
   local all_awake = wake_due()
   report_starved()
-  -- Fetches that were given up: the last of them is no longer on its way.
+  -- By now no recalled fetch can still be on its way.
   local given_up = ctx.state.recalled and tonumber(match(ctx.state.recalled, '(%d+)$'))
   if given_up and ctx.now - given_up > 600000 then call('HDEL', ctx.prefix .. 'state', 'recalled') end
-  if ctx.args[10] == '1' then
-    -- So that a step back is known for what it is on a server that is idle, too. A full Redis may refuse it.
+  if signals == '1' then
+    -- Updates the clock on an idle server too, so that a clock step is detected. A full Redis may
+    -- refuse it.
     redis.pcall('HSET', ctx.prefix .. 'state', 'clock', ctx.now_text)
     for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, 63)) do signal('ready ' .. queue) end
   end

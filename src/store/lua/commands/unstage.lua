@@ -1,13 +1,27 @@
--- Takes staged jobs of a Sidekiq out of staging and hands them back to the source that they came from, or puts them into an outbox on
--- their way there. Jobs come newest first.
+-- Removes staged jobs of a Sidekiq from staging and hands them back to their source, directly or
+-- through an outbox. Jobs come newest first.
 --
--- outbox:S  list  what is to be put back into source S elsewhere: `origin US sequence US US tenant US text US …`
--- returned  hash  source → last sequence of its outbox
+-- outbox:S   list  entries for source S in another Redis: `origin US sequence US US tenant US text
+--                  US …`
+-- returned   hash  source → last sequence of its outbox
+-- release:M  hash  `commands/hold_release`
 --
--- ARGV[9…] main queue, token of the release, ms for which it holds, call id, 1 if this call is sent again; how the Sidekiq's Redis is
---          reached (`here`, `database` or `outbox`), its database and ours or '', our origin or ''; the source's name, words that say
---          what it is and how many they are (see `sidekiq/restore`); for each job: id, tenant in the gem or '', text
--- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release holds no more, {'locked'} if the gem's locks are not ours
+-- ARGV[9…]
+--   main                    main queue
+--   token                   token of the release
+--   life                    ms for which the release holds
+--   call_id                 id of this call
+--   is_resend               1 if this call is a resend
+--   route                   how the Sidekiq's Redis is reached: `here`, `database` or `outbox`
+--   database, own_database  databases of the Sidekiq and of fairgate, or ''
+--   origin                  origin of this fairgate, or ''
+--   source                  name of the source
+--   words                   number of words that describe the source, then the words
+--                           (`sidekiq/restore`)
+--   …                       for each job: id, tenant in the gem or '', text
+--
+-- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release no longer holds, or
+--          {'locked'} if another process holds the locks of the gem
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -18,7 +32,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, count, emit, int = runtime.commit, runtime.count, runtime.emit, runtime.int
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local job_load, marked = job_module.load, job_module.marked
 local job_unstage = stage.job_unstage
 local restore = restore_module.restore
@@ -26,40 +40,42 @@ local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
 local function run()
-  local main, token, life, call_id, way = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[14]
+  local main, token, life, call_id, is_resend, route, database, own_database, origin, source_name, word_count = unpack(ctx.args, 9, 19)
   local release = ctx.prefix .. 'release:' .. main
   local held = call('HMGET', release, 'token', 'last')
   if held[1] ~= token then return {'lost'} end
   local last, missing = match(held[2] or '', '^(%S+)(.*)$')
   local answer = {'ok'}
-  if ctx.args[13] == '1' and last == call_id then
+  if is_resend == '1' and last == call_id then
     for id in string.gmatch(missing, '%S+') do answer[#answer + 1] = id end
     return answer
   end
 
-  local words = tonumber(ctx.args[19])
+  local words = tonumber(word_count)
   local source, jobs, texts = {unpack(ctx.args, 20, 19 + words)}, {}, {}
   for at = 20 + words, #ctx.args, 3 do
-    local job = job_load(ctx.args[at])
+    local id, tenant, text = unpack(ctx.args, at, at + 2)
+    local job = job_load(id)
     if job and marked(job, 's') and find(job.push or '', '^d') then
-      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, ctx.args[at + 1], ctx.args[at + 2]
+      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, tenant, text
     else
-      answer[#answer + 1] = ctx.args[at]
+      answer[#answer + 1] = id
     end
   end
 
-  -- Hands the texts over; false if the gem's locks are not ours. Nothing else is written before that.
+  -- Hands the texts over. Returns false if another process holds the locks of the gem; then nothing
+  -- has been written.
   local function hand_over()
-    if way == 'outbox' then
-      -- By the clock, as in `staging/outbox_target`.
-      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
-      call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], wire.join(ctx.args[17], int(number), '', wire.join_list(texts)))
-      call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))
+    if route == 'outbox' then
+      -- Derived from the clock, as in `staging/outbox_target`.
+      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', source_name) or nil) or 0) + 1, ctx.now * 1000)
+      call('RPUSH', ctx.prefix .. 'outbox:' .. source_name, wire.join(origin, int(number), '', wire.join_list(texts)))
+      call('HSET', ctx.prefix .. 'returned', source_name, int(number))
       return true
     end
-    if way == 'database' then call('SELECT', ctx.args[15]) end
+    if route == 'database' then call('SELECT', database) end
     local is_there = restore(call, source, texts)
-    if way == 'database' then call('SELECT', ctx.args[16]) end
+    if route == 'database' then call('SELECT', own_database) end
     return is_there
   end
 
@@ -67,7 +83,7 @@ local function run()
   local keys = {}
   for _, job in ipairs(jobs) do
     job_unstage(job)
-    tally(job.tenant, 'pending', -1)
+    count_tenant(job.tenant, 'pending', -1)
     count(job.queue, 'pending', -1)
     emit('job.released', job, '"main_queue":"' .. main .. '"')
     keys[#keys + 1] = job.key

@@ -1,9 +1,16 @@
--- What a job that has not ended and is not active waits for. Changes nothing.
+-- Returns what a waiting job waits for. Read-only.
 --
--- ARGV[9…] id, the one tenant whose jobs are there or ''
--- Returns  {} if it waits for nothing but a worker, or is not waiting; else a word and what belongs to it:
---          staged: rule, tenant, queue · activation · scheduled, retry: ms · put_off: ms, key of its limit or ''
---          paused: queue, since · limit: key, strategy, since or ''
+-- ARGV[9…]
+--   id      job
+--   tenant  the only tenant visible to the caller, or '' for all
+--
+-- Returns  {} if it waits only for a worker, or does not wait; else one of:
+--   staged            rule, tenant, queue
+--   activation
+--   scheduled, retry  ms
+--   put_off           ms, key of its limit or ''
+--   paused            queue, time of the pause
+--   limit             key, strategy, time since when it blocks or ''
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -16,7 +23,8 @@ local limit_open, limit_room = quota.limit_open, quota.limit_room
 local call = redis.call
 local match = string.match
 
--- The lane in which an available job waits, whichever that was when it came.
+-- Returns the lane of an available job. Its suffix depends on the settings at the time it was
+-- enqueued.
 local function lane_of(job)
   local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)
   for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
@@ -24,7 +32,8 @@ local function lane_of(job)
   end
 end
 
--- A limit that holds the job back: by which strategy, and since when it has held back jobs without a break.
+-- Describes a limit that blocks the job: its strategy, and since when it has blocked without a
+-- break.
 local function stopped_by(limit)
   local strategy, periods = match(limit.stored.held or '', '^(%S+) (.*)$')
   return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or ''}
@@ -41,7 +50,8 @@ local function available(job)
 end
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[10])
+  local id, tenant = unpack(ctx.args, 9, 10)
+  local job = job_load(id, tenant)
   if not job then return {} end
   if marked(job, 's') then return {'staged', job.rule or '', job.tenant or '_default', job.queue} end
   if job.state == 'available' then return available(job) end

@@ -1,7 +1,11 @@
--- Tells a worker what to do from now on; it hears of it with its next sign of life, and gets no jobs unless it is to run.
+-- Sets the directive of a worker, which its next heartbeat returns. A worker gets jobs only while
+-- the directive is `running`.
 --
--- ARGV[9…] worker, `running`, `quiet` or `terminate`
--- Returns  'ok', 'missing', or 'terminate' if that was told before: it does not go back
+-- ARGV[9…]
+--   worker     worker
+--   directive  `running`, `quiet` or `terminate`
+--
+-- Returns  'ok', 'missing', or 'terminate' if that was set before: it cannot be withdrawn
 
 local ctx = require('lib/context')
 local worker = require('dispatch/worker')
@@ -12,13 +16,14 @@ local set_halted = worker.set_halted
 local call = redis.call
 
 local function run()
-  local key = ctx.prefix .. 'worker:' .. ctx.args[9]
+  local worker_id, directive = unpack(ctx.args, 9, 10)
+  local key = ctx.prefix .. 'worker:' .. worker_id
   local was = call('HMGET', key, 'seen', 'directive', 'state')
   if not was[1] then return 'missing' end
-  if was[2] == 'terminate' and ctx.args[10] ~= 'terminate' then return 'terminate' end
-  call('HSET', key, 'directive', ctx.args[10])
-  set_halted(ctx.args[9], ctx.args[10] ~= 'running' or (was[3] or 'running') ~= 'running')
-  if was[2] ~= ctx.args[10] and ctx.args[10] ~= 'running' then emit('worker.' .. ctx.args[10], subject(ctx.args[9])) end
+  if was[2] == 'terminate' and directive ~= 'terminate' then return 'terminate' end
+  call('HSET', key, 'directive', directive)
+  set_halted(worker_id, directive ~= 'running' or (was[3] or 'running') ~= 'running')
+  if was[2] ~= directive and directive ~= 'running' then emit('worker.' .. directive, subject(worker_id)) end
   commit()
   return 'ok'
 end

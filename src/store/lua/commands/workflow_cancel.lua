@@ -1,48 +1,51 @@
--- Cancels a workflow that has not ended, with all of its jobs that are not active.
+-- Cancels a workflow that has not ended, with all its jobs that are not active.
 --
--- ARGV[9…] id, op, the one tenant whose are there or ''
+-- ARGV[9…]
+--   id      workflow
+--   op      id of this operation; if it is repeated, the first result is returned
+--   tenant  the only tenant visible to the caller, or '' for all
+--
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
-
--- Modules that only take part.
-require('workflows/cancel_job')
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
-local workflow_module = require('workflows/workflow')
+local cancel_job = require('workflows/cancel_job').cancel_job
+local record = require('workflows/record')
+local workflows = require('workflows/workflow').workflows
 local view = require('workflows/view')
 local runtime = require('lib/runtime')
 
 local commit = runtime.commit
 local job_load = job_module.load
-local workflow_finish, workflow_node = workflow_module.finish, workflow_module.node
-local workflow_open, workflows = workflow_module.open, workflow_module.workflows
+local workflow_finish, workflow_node, workflow_open = record.finish, record.node, record.open
 local workflow_is_in, workflow_view = view.workflow_is_in, view.workflow_view
 local call = redis.call
 
--- Jobs that one call cancels; the tick cancels the others.
-local CANCELLED_A_CALL = 100
+-- Jobs cancelled per call; the tick cancels the rest.
+local CANCELLED_PER_CALL = 100
 
 local function run()
-  local workflow = workflow_open(ctx.args[9])
-  if not workflow or not workflow_is_in(workflow.tenant, ctx.args[11]) then return {'missing'} end
-  if workflow.op == ctx.args[10] then return {'ok', workflow_view(workflow.id, ctx.args[11])} end
+  local id, op, tenant = unpack(ctx.args, 9, 11)
+  local workflow = workflow_open(id)
+  if not workflow or not workflow_is_in(workflow.tenant, tenant) then return {'missing'} end
+  if workflow.op == op then return {'ok', workflow_view(workflow.id, tenant)} end
   if workflow.state ~= 'running' then return {'conflict', workflow.state} end
-  workflow.op = ctx.args[10]
+  workflow.op = op
   workflow_finish(workflow, 'cancelled')
-  local left = CANCELLED_A_CALL
+  local left = CANCELLED_PER_CALL
   for number = 0, tonumber(call('HGET', workflow.key, 'nodes')) - 1 do
     local node = workflow_node(workflow, number)
     local is_open = node.kind == 'job' and node.state == 'open'
     local job = is_open and left > 0 and job_load(node.id)
     if job then
-      workflows.cancel_job(job)
+      cancel_job(job)
       left = left - 1
     elseif is_open then
-      workflows.later(workflow, 'cancel', number)
+      workflows.defer(workflow, 'cancel', number)
     end
   end
   commit()
-  return {'ok', workflow_view(workflow.id, ctx.args[11])}
+  return {'ok', workflow_view(workflow.id, tenant)}
 end
 
 return run

@@ -1,9 +1,17 @@
--- Looks for workflows among all keys, a portion a call. Changes nothing.
+-- Searches for workflows in all keys, a portion per call. Read-only.
 --
--- ARGV[9…] Redis' cursor or '' to look at no key, keys to look at, states separated by blanks or '', type or '', the one tenant whose
---          are there or '', workflows that are wanted, ids of workflows to look at first
--- Returns  {cursor or '' at the end, id, {state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed}, …}; a few
---          more than are wanted
+-- ARGV[9…]
+--   cursor  cursor of SCAN, or '' to scan no keys
+--   keys    number of keys to scan
+--   states  states separated by blanks, or ''
+--   type    type, or ''
+--   tenant  the only tenant visible to the caller, or '' for all
+--   most    number of workflows wanted
+--   …       ids of workflows to examine first
+--
+-- Returns  {cursor or '' at the end, id, {state, kind, name, meta, created, finished, jobs, jobs
+--          that succeeded, jobs that failed, tenant}, …}; the last portion may exceed the number
+--          wanted
 
 local ctx = require('lib/context')
 local view = require('workflows/view')
@@ -14,18 +22,19 @@ local workflow_is_in = view.workflow_is_in
 local call = redis.call
 
 local STEP = 16
-local ID = string.rep('?', 36) -- behind that of a workflow's other keys there is more
+local ID = string.rep('?', 36) -- other keys of a workflow are longer
 
 local function run()
-  local states, kind, tenant = ' ' .. ctx.args[11] .. ' ', ctx.args[12], ctx.args[13]
-  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[14])
+  local cursor, keys, state_list, kind, tenant, most = unpack(ctx.args, 9, 14)
+  local states = ' ' .. state_list .. ' '
+  local left, room = tonumber(keys), tonumber(most)
   local start = ctx.prefix .. 'workflow:'
   local answer = {''}
 
   local function look_at(id)
     local header = call('HMGET', start .. id, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant')
     if not header[1] or not workflow_is_in(header[10], tenant) then return end
-    if ctx.args[11] ~= '' and not string.find(states, ' ' .. header[1] .. ' ', 1, true) then return end
+    if state_list ~= '' and not string.find(states, ' ' .. header[1] .. ' ', 1, true) then return end
     if kind ~= '' and kind ~= header[2] then return end
     for position = 1, #header do header[position] = header[position] or '' end
     answer[#answer + 1], answer[#answer + 2] = id, header

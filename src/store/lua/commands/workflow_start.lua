@@ -1,34 +1,47 @@
--- Begins a workflow: stores all of it, and the jobs that come first. Where these are many, the tick stores the rest of them.
+-- Stores a workflow and starts its first jobs. If there are too many for one call, the tick starts
+-- them.
 --
--- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
---          text, see `workflows/workflow`, and for a job its words, see `queue/enqueue`, separated by RS, else ''
--- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `queue/enqueue`
---          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
+-- ARGV[9…]
+--   id           workflow
+--   op           id of this operation; if it is repeated, the stored workflow is returned
+--   version      version of the plan rules that the caller read
+--   kind         type of the workflow
+--   name, meta   JSON, or ''
+--   jobs, nodes  number of jobs, number of nodes
+--   tenant       tenant, or ''
+--   steps        names of steps (`workflows/workflow`), or ''
+--   …            for each node: its text (`workflows/workflow`), and for a job its words
+--                (`queue/enqueue`) separated by RS, else ''
+--
+-- Returns  {'ok', view}, {'duplicate'}, {'stale'} if the plan rules have changed, or the refusal of
+--          `queue/enqueue`: {`full US …`}, {`bound US …`} or {`limited US …`}
 
 local ctx = require('lib/context')
 local node_read = require('workflows/node').read
 local bound = require('queue/bound')
 local enqueue = require('queue/enqueue')
 local enqueue_limits = require('limits/enqueue_limits')
-local workflow_module = require('workflows/workflow')
+local workflow_new = require('workflows/record').new
+local workflows = require('workflows/workflow').workflows
 local view = require('workflows/view')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, gather = runtime.commit, runtime.gather
 local WORDS, over_bound, request_begin = enqueue.WORDS, enqueue.over_bound, enqueue.request_begin
-local workflow_new, workflows = workflow_module.new, workflow_module.workflows
 local workflow_view = view.workflow_view
 local call = redis.call
 local find = string.find
 
+-- First argument of the nodes.
 local FIRST = 19
 
 local function words_of(number)
   return ctx.args[FIRST + number * 2 + 1]
 end
 
--- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
+-- Returns the refusal of a tenant's limit for the first jobs; or nil and a function that counts
+-- them, unless they were counted already.
 local function workflow_admit(words, jobs)
   if enqueue_limits.try_count(words, 1, jobs, WORDS) then return end
   local limited, _, enter = enqueue_limits.check(words, 1, jobs, WORDS)
@@ -36,8 +49,9 @@ local function workflow_admit(words, jobs)
 end
 
 local function run()
-  -- Whether the jobs that come first must be stored in one call: what bounds a queue or staging counts what is stored, and a plan rule
-  -- lets a request pass as a whole.
+  local id, op, version, kind, name, meta, job_count, node_count, tenant, steps = unpack(ctx.args, 9, 18)
+  -- Returns true if the first jobs must be stored in one call: bounds of queues and staging count
+  -- what is stored, and a plan rule lets a request pass as a whole.
   local function belong_together(words, jobs)
     if ctx.state.bounded then return true end
     for index = 0, jobs - 1 do
@@ -46,29 +60,29 @@ local function run()
     return false
   end
 
-  local id, key = ctx.args[9], ctx.prefix .. 'workflow:' .. ctx.args[9]
+  local key = ctx.prefix .. 'workflow:' .. id
   local by = call('HGET', key, 'by')
-  if by then return by == ctx.args[10] and {'ok', workflow_view(id, '')} or {'duplicate'} end
-  if ctx.args[11] ~= ctx.state.rules then return {'stale'} end
-  local workflow, count = workflow_new(id, ctx.args[12], ctx.args[13], ctx.now_text, ctx.args[17]), tonumber(ctx.args[16])
+  if by then return by == op and {'ok', workflow_view(id, '')} or {'duplicate'} end
+  if version ~= ctx.state.rules then return {'stale'} end
+  local workflow, count = workflow_new(id, kind, name, ctx.now_text, tenant), tonumber(node_count)
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ctx.args[FIRST + number * 2]) end
-  local words, jobs = workflows.first(workflow, words_of)
-  local full = ctx.args[11] ~= '' and over_bound(words, 1, #jobs)
+  local words, jobs = workflows.first_jobs(workflow, words_of)
+  local full = version ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
   if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
   if full then
     enqueue_limits.undo_count()
-    workflow.touched = {} -- there is none
+    workflow.touched = {} -- nothing is stored of it
     commit()
     return {full}
   end
   if enter then enter() end
-  call('HSET', key, 'state', 'running', 'kind', ctx.args[12], 'name', ctx.args[13], 'meta', ctx.args[14], 'created', ctx.now_text, 'by', ctx.args[10],
-    'jobs', ctx.args[15], 'nodes', ctx.args[16], 'tenant', ctx.args[17])
-  if ctx.args[18] ~= '' then call('HSET', key, 'steps', ctx.args[18]) end
+  call('HSET', key, 'state', 'running', 'kind', kind, 'name', name, 'meta', meta, 'created', ctx.now_text, 'by', op,
+    'jobs', job_count, 'nodes', node_count, 'tenant', tenant)
+  if steps ~= '' then call('HSET', key, 'steps', steps) end
   request_begin(words, 1, #jobs)
-  workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
+  workflows.start(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do
     local node = workflow.nodes[number]
     workflow.touched[number] = true

@@ -1,23 +1,49 @@
--- A fair queue: tenants by virtual time. src/fairness/queue.rs does the same sums and has the reasons; a test wants the
--- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q, and `fair:R:Q:pP` for
--- its jobs of priority P: see `staging/fair_queues`.
+-- A fair queue: tenants ordered by virtual time. docs/fairness.md describes the algorithm.
 --
--- F          hash  v (clock), w (sum of weights), n (waiting tenants), u (tenants of unknown weight), jobs (staged), aim, aimed (until when it
---                  holds), classes (those of which somebody waits, or did: ` 39 43 `), leavers (1 while there may be moments, or somebody in `left`),
---                  levels, repeats (see `staging/fair_queues`)
--- F:c:K      zset  waiting tenants of weight class K by start
--- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
---                         start, so that all who leave at one moment leave in one step
--- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld), b(locked) or u(nknown:
---                  a webhook is asked for its weight before it waits for its turn); promoted is 0 where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `tenants/throttle`
--- F:held     zset  those of weight 0 by when they were last asked about
--- F:unknown  zset  those of unknown weight by since when they have jobs staged
--- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
--- F:lane:T   zset  the tenant's staged jobs, by the score of lanes
--- F:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
+-- `src/fairness/queue.rs` implements the same arithmetic; a test requires the same order of both.
+-- This module changes a fair queue in memory. `fairness/fair_queue_write` writes it at the end of
+-- the call, and `fairness/pick` chooses the next tenant.
 --
--- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
+-- F is the key of a fair queue: `fair:R:Q` or `fair:R:Q:pP` for jobs that rule R has staged for
+-- main queue Q (`staging/fair_queues`), or `level:Q:pP` for tenants that take turns in a queue
+-- (`fairness/level`).
+--
+-- F          hash    see below
+-- F:c:K      zset    waiting tenants of weight class K, by start
+-- F:moments  zset    starts of departed tenants whose weight still counts, see `left`
+-- F:sums     hash    start → sum of the weights of those tenants, so that all who leave at one
+--                    moment leave in one step
+-- F:left     hash    departed tenant → `weight start`; an entry stays until it is swept
+-- F:leaving  zset    the same tenants by start
+-- F:busy     hash    tenant with jobs → `weight state promoted since asked`, and ` weight` without
+--                    its throttle while it is throttled
+-- F:held     zset    tenants of weight 0, by the time of the last weights webhook call for them
+-- F:unknown  zset    tenants of unknown weight, by the time since when they have jobs
+-- F:stuck    set     blocked tenants: too many of their promoted jobs wait for limits
+-- F:lane:T   zset    staged jobs of tenant T, by lane score
+-- F:tag:T    string  weight that a webhook returned for a tenant that has no jobs staged, with a
+--                    TTL
+--
+-- Fields of F:
+--   v, w, n, u       clock, sum of weights, number of waiting tenants, of tenants of unknown weight
+--   jobs             number of staged jobs
+--   aim, aimed       depth that the planner aims at for the main queue, and until when
+--   classes          weight classes with waiting tenants, now or earlier: ` 39 43 `
+--   leavers          1 while there may be entries in `moments` or `left`
+--   levels, repeats  `staging/fair_queues`
+--   s                `fairness/level`
+--
+-- States in `busy`:
+--   w  waiting for its turn
+--   h  held: its weight is 0
+--   b  blocked: see F:stuck
+--   u  unknown weight: a webhook is asked for it before the tenant takes turns
+--
+-- `promoted` is 0 in levels, which do not count. `asked` is 0, 1 for a remembered weight, or the
+-- time of the last webhook call; in levels, 1 for the weight of a plan rule.
+--
+-- Invariant: when no tenant waits, only entries of tenants in other states remain; the hash expires
+-- when it is idle.
 
 local ctx = require('lib/context')
 local throttle = require('tenants/throttle')
@@ -30,20 +56,21 @@ local format, match = string.format, string.match
 
 local M = {}
 
-local fairs = per_call('fairness') -- by key
+local fairs = per_call('fairness') -- by key; phase `fairness` writes them
 
 local LOG2 = math.log(2)
 local NOTHING = {}
-local LEAST = 50 -- the smallest weight that is served at all
+local MIN_WEIGHT = 50 -- the lowest weight of a tenant that takes turns, in thousandths
 
--- Many tenants share a weight, and most queues have the same classes.
+-- Remembered between calls: many tenants have the same weight, and most queues have the same
+-- classes.
 local weights = {
   text = memoize(1024, int),
-  -- The small addition keeps powers of two in their class where the logarithm falls short of them.
+  -- The addend keeps powers of two in their class if the logarithm is slightly too small.
   class = memoize(1024, function(weight)
     return math.floor(4 * math.log(weight) / LOG2 + 1e-9)
   end),
-  -- The classes of a fair queue: their text, their names, and whether it has one.
+  -- The classes of a fair queue: their text, their names, and a set of them.
   classes = memoize(256, function(text)
     local classes = {text = text, names = {}, has = {}}
     for name in string.gmatch(text, '%d+') do
@@ -53,7 +80,8 @@ local weights = {
   end),
 }
 
--- What this call has worked out before: many tenants share a start, and many began to wait in the same moment.
+-- Texts computed in this call: many tenants have the same start, or began to wait at the same
+-- moment.
 local known_texts, known_busy = per_call(), per_call()
 
 local function precise(number)
@@ -65,19 +93,23 @@ local function precise(number)
   return text
 end
 
--- The fair queue below a key. Its owner `counts` what each tenant got or does not, is asked to `remember` a tenant that has nothing
--- waiting any more, and told when the queue was `flushed`: with whether it came to life or ended. Nothing is read of one that `is_new`.
+-- Opens the fair queue at a key, once per call.
+--
+-- The owner is a table: `counts` is true if promotions of each tenant are counted, `remember(fair,
+-- tenant)` is called when a tenant has no more jobs, and `flushed(fair, has_begun, has_ended)` when
+-- the queue was written. A queue that `is_new` is not read.
 local function fair_open(key, owner, is_new)
   local fair = fairs()[key]
   if not fair then
     local f = is_new and NOTHING or call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's', 'classes', 'leavers', 'levels', 'repeats', 'u')
     local w, n, jobs, classes, leavers = tonumber(f[2]) or 0, tonumber(f[3]) or 0, tonumber(f[4]) or 0, weights.classes(f[8] or ' '), f[9] or ''
     local levels, repeats, u = f[10] or ' ', tonumber(f[11]) or 0, tonumber(f[12]) or 0
-    -- All fields that it may get, with what they were before this call: see `job_load`.
+    -- All fields are set at once, also those that are set later: a table that grows is laid out
+    -- several times. Fields `had_…` hold what is stored in Redis.
     fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = w, n = n, u = u, jobs = jobs,
       aim = (tonumber(f[6]) or 0) > ctx.now and tonumber(f[5]) or 0, sharing = f[7], classes = classes, leavers = leavers, levels = levels, repeats = repeats,
       had_w = w, had_n = n, had_u = u, had_jobs = jobs, had_classes = classes, had_leavers = leavers, had_levels = levels, had_repeats = repeats,
-      read_n = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
+      n_at_open = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
       queue = nil, rule = nil, base = nil, priority = nil}
     fairs()[key] = fair
   end
@@ -86,24 +118,25 @@ end
 
 local function busy_read(busy)
   local weight, state, promoted, since, asked, otherwise = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+) ?(%d*)$')
-  local told = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
+  local entry = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
     otherwise = tonumber(otherwise)}
-  told.class = state == 'w' and weights.class(told.weight) or nil
-  known_busy()[busy] = told
-  return told
+  entry.class = state == 'w' and weights.class(entry.weight) or nil
+  known_busy()[busy] = entry
+  return entry
 end
 
--- A tenant of which `busy` says that, or nothing; with its start, where it is known. A table that begins with nine fields has room
--- for the 16 that it may get: one that grows field by field is laid out anew each time, and one of 17 is twice as large.
+-- Returns a tenant with the given entry of `busy` or none, and its start if that is known. Nine
+-- fields at creation make room for the 16 that it may get: a table that grows one by one is laid
+-- out each time, and one with 17 fields takes twice the memory.
 local function tenant_read(name, busy, start)
-  local told = busy and (known_busy()[busy] or busy_read(busy)) or NOTHING
-  local tenant = {name = name, start = start, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
-    promoted = told.promoted, since = told.since, asked = told.asked}
-  if told.otherwise then tenant.otherwise = told.otherwise end
+  local entry = busy and (known_busy()[busy] or busy_read(busy)) or NOTHING
+  local tenant = {name = name, start = start, weight = entry.weight, state = entry.state, was = busy or nil, was_class = entry.class,
+    promoted = entry.promoted, since = entry.since, asked = entry.asked}
+  if entry.otherwise then tenant.otherwise = entry.otherwise end
   return tenant
 end
 
--- Whether a tenant that does not wait still counts: its moment has not come.
+-- Reads the departure of a tenant that does not wait. Sets `left` if its weight still counts.
 local function tenant_left(fair, tenant)
   local weight, start = match(call('HGET', fair.key .. ':left', tenant.name) or '', '^(%d+) (%S+)$')
   if not weight then return end
@@ -113,14 +146,15 @@ local function tenant_left(fair, tenant)
   end
 end
 
--- Weight that leaves at a moment, or does not after all. Moments that were read are kept true: see `fairness/pick`.
+-- Adds to the weight that leaves at a moment. Also updates the moments that `fairness/pick` has
+-- read.
 local function moment_add(fair, start, weight)
   local text, moments = precise(start), fair.moments
   fair.sums[text] = (fair.sums[text] or 0) + weight
   if moments then moments.note(moments, start, weight) end
 end
 
--- A tenant as it is; without `state` if it has no jobs staged, with `left` if it still counts as a leaver.
+-- Returns a tenant; without `state` if it has no jobs, with `left` if it departed and still counts.
 local function tenant_of(fair, name)
   local tenant = fair.tenants[name]
   if not tenant then
@@ -131,7 +165,8 @@ local function tenant_of(fair, name)
   return tenant
 end
 
--- A tenant is to be written. Mostly it was served and has more to give: then nothing of it has changed but its start.
+-- Marks a tenant as changed, to be written at the end. Most tenants were served and have more jobs:
+-- then only their start has changed (`has_only_moved`), and a cheaper write suffices.
 local function tenant_touch(fair, tenant, has_only_moved)
   if not has_only_moved then fair.changed = true end
   if tenant.touched then return end
@@ -146,12 +181,14 @@ local function tenant_start(fair, tenant)
   return tenant.start
 end
 
--- A tenant begins to wait under a weight: one that left keeps its start, one that is new starts now.
+-- Lets a tenant wait with a weight. A tenant that departed and still counts keeps its start; any
+-- other starts at the clock.
 local function tenant_enter(fair, tenant, weight)
   fair.n = fair.n + 1
-  -- One whose moment this call has passed counts no more.
+  -- The clock has passed the tenant's moment in this call, so it no longer counts.
   if tenant.left and not (fair.passed and tenant.start <= fair.passed) then
-    -- One whose start the clock has reached, but which is not taken off yet, has no claim to the time since.
+    -- If the clock has reached its start but its weight is not removed yet, it gets no credit for
+    -- the time since.
     local start = math.max(tenant.start, fair.v)
     moment_add(fair, tenant.start, -tenant.left)
     tenant.start = start
@@ -166,7 +203,7 @@ local function tenant_enter(fair, tenant, weight)
   tenant.weight, tenant.state, tenant.left = weight, 'w', nil
 end
 
--- A tenant waits no more: it counts until the clock reaches its start, which is at once if it has.
+-- Ends the waiting of a tenant. Its weight counts until the clock reaches its start.
 local function tenant_leave(fair, tenant)
   fair.n = fair.n - 1
   if tenant_start(fair, tenant) > fair.v then
@@ -178,15 +215,16 @@ local function tenant_leave(fair, tenant)
   tenant.state = nil
 end
 
--- What a tenant is to wait under, given what it weighs; that is remembered while it is throttled.
+-- Returns the weight with which a tenant waits, which is lower while it is throttled; then the
+-- other weight is kept in `otherwise`.
 local function tenant_weigh(tenant, weight)
   local part = weight > 0 and throttle_of(tenant.name).part
   tenant.otherwise = part and weight or nil
-  return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), LEAST), weight) or weight
+  return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), MIN_WEIGHT), weight) or weight
 end
 
--- Changes the weight of a tenant that has something waiting; what it lags behind or is ahead stays the same. Whether it changed. If the
--- weight `is_known` from now on, a tenant of unknown weight waits for its turn.
+-- Changes the weight of a tenant with jobs; its lag stays the same. Returns true if the weight
+-- changed. If the weight `is_known` now, a tenant of unknown weight begins to take turns.
 local function tenant_reweigh(fair, tenant, weight, is_known)
   if is_known and tenant.state == 'u' then
     fair.u = fair.u - 1
@@ -214,11 +252,12 @@ local function tenant_reweigh(fair, tenant, weight, is_known)
   return true
 end
 
--- A tenant has something waiting; the weight counts if it had nothing before. If it `is_unknown`, the tenant has no turn yet.
+-- Records that a tenant has jobs. The weight applies if it had none. If its weight `is_unknown`, it
+-- takes no turns yet.
 local function fair_arrive(fair, tenant, weight, is_unknown)
   if tenant.state then return end
   weight = tenant_weigh(tenant, weight)
-  tenant.promoted, tenant.since, tenant.asked = 0, ctx.now_text, tenant.told or '0'
+  tenant.promoted, tenant.since, tenant.asked = 0, ctx.now_text, tenant.remembered or '0'
   if is_unknown then
     tenant.weight, tenant.state, fair.u = weight, 'u', fair.u + 1
   elseif weight > 0 then
@@ -229,7 +268,8 @@ local function fair_arrive(fair, tenant, weight, is_unknown)
   tenant_touch(fair, tenant)
 end
 
--- A tenant has nothing waiting any more, and was not served: that costs it nothing.
+-- Records that a tenant has no more jobs although it was not served, for example after a
+-- cancellation.
 local function fair_withdraw(fair, tenant)
   if not tenant.state then return end
   fair.owner.remember(fair, tenant)

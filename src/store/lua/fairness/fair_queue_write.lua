@@ -1,4 +1,4 @@
--- Where the tenants of fair queues stand, written at the end of a call. What it moves is kept in `fairness/fair_queue` until then.
+-- Writes fair queues at the end of a call: `fairness/fair_queue` describes the keys.
 
 local fair_queue = require('fairness/fair_queue')
 local runtime = require('lib/runtime')
@@ -8,7 +8,7 @@ local precise, weights = fair_queue.precise, fair_queue.weights
 local call = redis.call
 local find = string.find
 
--- Lists by weight class, made when they are first needed.
+-- Returns the list of a weight class, and creates it first if necessary.
 local function of_class(lists, class)
   local list = lists[class]
   if not list then
@@ -23,7 +23,8 @@ local function pair(list, first, second)
   list[size + 1], list[size + 2] = first, second
 end
 
--- What `busy` says of tenants. Those who move in one call mostly stand alike, and then so does the text.
+-- Returns the entry of a tenant in `busy`. Many tenants that change in one call have the same
+-- entry, so the text of the previous one is reused if it is equal.
 local function busy_text(tenant, like, text)
   if like and like.promoted == tenant.promoted and like.since == tenant.since and like.asked == tenant.asked
     and like.weight == tenant.weight and like.state == tenant.state and like.otherwise == tenant.otherwise then
@@ -33,7 +34,7 @@ local function busy_text(tenant, like, text)
     .. tenant.asked .. (tenant.otherwise and ' ' .. weights.text(tenant.otherwise) or '')
 end
 
--- Writes tenants that have only moved.
+-- Writes tenants of which only the start has changed.
 local function starts_write(fair)
   local touched, placed = fair.touched, {}
   for position = 1, #touched do
@@ -44,12 +45,12 @@ local function starts_write(fair)
   for class, list in pairs(placed) do send('ZADD', fair.key .. ':c:' .. class, list) end
 end
 
--- The name of a key is made only where there is something to send: mostly there is not.
+-- Sends a list to a key below F. The name of the key is built only if there is something to send.
 local function send_below(command, key, below, list)
   if #list > 0 then send(command, key .. below, list) end
 end
 
--- Writes all that may have changed of tenants. Where the queue has ended, its classes are gone.
+-- Writes all changes of tenants. If the queue has ended, its class sets are deleted already.
 local function tenants_write(fair, has_ended)
   local touched, key, gone, placed = fair.touched, fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed, unknown, answered = {}, {}, {}, {}, {}, {}, {}, {}, {}
@@ -120,7 +121,7 @@ local function tenants_write(fair, has_ended)
   end
 end
 
--- Writes where tenants are now; each set is written once, however many of them moved.
+-- Writes the changed tenants; one command per set, however many tenants changed.
 local function fair_write(fair, has_ended)
   if fair.changed or next(fair.sums) then
     tenants_write(fair, has_ended)
@@ -132,7 +133,7 @@ local function fair_write(fair, has_ended)
   fair.touched, fair.changed = {}, nil
 end
 
--- When nobody waits, the clock and those who left are nobody's business any more. What was not written of them yet never is.
+-- Deletes the clock, the classes and the departed tenants of a queue in which no tenant waits.
 local function fair_end(fair)
   local key, keys = fair.key, {}
   for place, name in ipairs(fair.classes.names) do keys[place] = key .. ':c:' .. name end
@@ -157,7 +158,7 @@ local function fair_flush()
     elseif fair.moved then
       call('HSET', fair.key, 'v', precise(fair.v))
     end
-    -- The clock stays out of this: a look at who might go moves it, and is not to count.
+    -- The clock alone is no reason to write: a preview of the order moves it too.
     if not is_other and (fair.classes ~= fair.had_classes or fair.leavers ~= fair.had_leavers) then
       call('HSET', fair.key, 'classes', fair.classes.text, 'leavers', fair.leavers)
     end
@@ -167,7 +168,7 @@ local function fair_flush()
     fair.had_classes, fair.had_leavers = fair.classes, fair.leavers
   end
 end
--- After the lanes, which bring tenants, and before what counts them.
+-- Runs after `lanes`, which adds tenants, and before the phases that count them.
 on_commit('fairness', fair_flush)
 
 return {fair_flush = fair_flush, fair_write = fair_write}

@@ -1,14 +1,18 @@
--- Tenants that take turns inside one queue and priority. Each such level is a fair queue like those of staging.
+-- Levels: the fair queues of tenants that take turns within one queue and priority.
 --
--- Lanes of that priority without a tenant of their own (`;t=`) stay in `ready:Q`, in the order of their first jobs. All of them together
--- are one more participant of the level, `*`, so that neither side waits for the other to be empty. A fetch lets it join and leave:
--- see `dispatch/choose`.
+-- Lanes of that priority without a tenant (`;t=`) stay in `ready:Q`, ordered by their first jobs.
+-- Together they take part in the level as participant `*`, so neither side starves the other.
+-- `dispatch/choose` lets `*` join and leave.
 --
--- level:Q:pP          a fair queue: see `fairness/fair_queue`; and s, the version of the sharing under which its tenants were weighed
--- level:Q:pP:lanes:T  zset  the tenant's lanes that may run, by the score of their first job
--- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: see `commands/policy`
--- promoted:Q          string  how much the tenants weigh together whose jobs a plan rule promoted lately, with a TTL
--- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
+-- level:Q:pP          hash    a fair queue (`fairness/fair_queue`); s: version of the settings by
+--                             which its tenants were weighed, with the cursor of a pass that is
+--                             under way
+-- level:Q:pP:lanes:T  zset    lanes of tenant T that may run, by the score of their first job
+-- policy              hash    `f Q` or `f *`: sharing of queue Q, or of all queues
+--                             (`commands/policy`)
+-- policy:w:Q          hash    weights of tenants in thousandths; `policy:w:*` for all queues
+-- promoted:Q          string  sum of the weights of the tenants for which a rule promoted recently,
+--                             with a TTL
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -22,7 +26,7 @@ local runtime = require('lib/runtime')
 local on_begin, int, memoize = runtime.on_begin, runtime.int, runtime.memoize
 local lane_base, lane_score, clear_queue_live = lane_module.base, lane_module.score, lane_module.clear_queue_live
 local set_queue_live = lane_module.set_queue_live
-local tenant_capped, tenant_quota = quotas.capped, quotas.quota
+local active_limit, tenant_quota = quotas.active_limit, quotas.quota
 local lane_level = lanes.lane_level
 local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
 local tenant_reweigh = fair_queue.tenant_reweigh
@@ -32,13 +36,15 @@ local find, match = string.find, string.match
 
 local sharing_weight
 
-local NAMELESS = '*' -- the participant that stands for all lanes without a tenant; no tenant's name contains that sign
+-- The participant for all lanes without a tenant. Names of tenants do not contain the character.
+local NAMELESS = '*'
 
--- How queues are shared does not change under one version of the rules, so it is kept for many calls.
+-- Sharing settings by queue, kept between calls as long as the version of the rules stays the same.
 local MOST_KNOWN = 4096
-local known, known_size, known_as = {}, 0, nil -- by queue; under which version, in which namespace
+local sharings, sharing_count, sharings_of = {}, 0, nil -- by queue; valid for one namespace and version
 
--- Where nobody says anything, jobs that have lanes of their tenants (`;b=`, by the isolation) take turns, and no others.
+-- Without settings, only jobs whose lanes name their tenant because of isolation (`;b=`) take
+-- turns.
 local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
 
 local function sharing_read(queue)
@@ -50,25 +56,29 @@ local function sharing_read(queue)
     by_isolation = by_isolation ~= ''} or false
 end
 
-local is_shared -- whether there are settings for that
-local is_unset -- whether there are neither such settings nor tenants that may only have so many jobs active
+local is_shared -- whether the policy has sharing settings
+-- True if there are neither such settings nor tenants with a limit on active jobs.
+local is_unset
 
--- How tenants share a queue: strategy letter (f, r or s), default weight, the hash of weights, and whether only jobs do that have a
--- lane of their tenant by the isolation; false if they do not.
+-- Returns how tenants share a queue, or false if they do not: strategy letter (f, r or s), default
+-- weight, key of the weights, and `by_isolation`, true if only jobs whose lanes name their tenant
+-- take turns.
 local function queue_sharing(queue)
   if not is_shared then return UNSET end
-  if known_as ~= ctx.prefix .. ctx.state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, ctx.prefix .. ctx.state.rules end
-  local sharing = known[queue]
+  if sharings_of ~= ctx.prefix .. ctx.state.rules or sharing_count >= MOST_KNOWN then sharings, sharing_count, sharings_of = {}, 0, ctx.prefix .. ctx.state.rules end
+  local sharing = sharings[queue]
   if sharing == nil then
     sharing = sharing_read(queue)
-    known[queue], known_size = sharing, known_size + 1
+    sharings[queue], sharing_count = sharing, sharing_count + 1
   end
   return sharing
 end
 
-local types, types_text, limit_of_type -- keys and patterns of limits on types, in their order; by type: the key
+-- Limits of types in their order, as stored: in this call, and when `limit_of_type` was built.
+local types, types_text, limit_of_type
 
--- Matches a type against a pattern, in which each `*` stands for any text, as `fits` of src/fairness/rule.rs does.
+-- Matches a type against a pattern, in which `*` matches any text, as `fits` in
+-- src/fairness/rule.rs does.
 local function fits(pattern, text)
   local head, rest = match(pattern, '^([^*]*)%*(.*)$')
   if not head then return pattern == text end
@@ -83,7 +93,7 @@ local function fits(pattern, text)
   end
 end
 
--- The key of the limit on a type, or '' if there is none. It is kept for many calls.
+-- Returns the key of the limit on a type, or '' if there is none. Remembered between calls.
 local function type_key(type)
   if not types then
     types = call('HGET', ctx.prefix .. 'policy', 'types') or ''
@@ -102,7 +112,7 @@ on_begin(function()
   is_unset = not is_shared and not find(ctx.allowed, 'c', 1, true)
 end)
 
--- The lane that a job was enqueued for, under the limits of types that hold now.
+-- Returns the lane for which a job was enqueued, adapted to the present limits of types.
 local function type_lane(lane, type)
   local has, limited = match(lane, ';y=([^;]+)') or '', find(ctx.state.policy, 't', 1, true)
   local key = limited and type_key(type) or ''
@@ -114,7 +124,7 @@ local function type_lane(lane, type)
   return head .. ';y=' .. key .. rest
 end
 
--- The lane in which a job waits now, given the lane that it was enqueued for.
+-- Returns the lane in which a job waits now, given the lane for which it was enqueued.
 local function tenant_lane(queue, lane, tenant, rule)
   if is_unset and not find(lane, ';', 1, true) then return lane end
   local sharing, owner, has_own = queue_sharing(queue), tenant or '_default', find(lane, ';b=', 1, true)
@@ -122,18 +132,19 @@ local function tenant_lane(queue, lane, tenant, rule)
     return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner
   end
   if has_own then return lane end
-  -- A planner wants to know how many of a tenant's jobs are blocked.
-  return (rule and find(lane, ';', 1, true) or tenant_capped(owner)) and lane .. ';b=' .. owner or lane
+  -- The lane names the tenant, so that blocked jobs are counted for the planner.
+  return (rule and find(lane, ';', 1, true) or active_limit(owner)) and lane .. ';b=' .. owner or lane
 end
 
--- The weight of all lanes without a tenant: what jobs that name none weigh, or the tenants for which jobs were promoted.
+-- Returns the weight of all lanes without a tenant: that of the default tenant, or of the tenants
+-- for which jobs were promoted if that is more.
 local function nameless_weight(queue)
   local own = sharing_weight(queue, '_default')
   return math.max(own, tonumber(call('GET', ctx.prefix .. 'promoted:' .. queue) or nil) or 0)
 end
 
--- A tenant's weight in a queue: its own, that of the plan rule which promoted it, the one that it has everywhere, or the default;
--- and whether it is the rule's.
+-- Returns a tenant's weight in a queue: that of the policy, of the plan rule that promoted the job,
+-- of its own settings, or the default. The second result is the rule's weight if that applies.
 sharing_weight = function(queue, tenant, rule)
   local sharing = queue_sharing(queue)
   if not sharing or sharing.strategy == 'r' then return 1000 end
@@ -152,7 +163,7 @@ local function level_flushed(fair, has_begun, has_ended)
       call('HSET', ctx.prefix .. 'state', 'levels', '1')
       ctx.state.levels = '1'
     end
-    -- First of its priority: lanes without a tenant are behind it.
+    -- Before the lanes of this priority without a tenant.
     call('ZADD', ready, int(lane_score(tonumber(string.sub(fair.level, 2)), 0)), '@' .. fair.level)
     set_queue_live(fair.queue)
   elseif has_ended then
@@ -180,7 +191,7 @@ local function level_enter(queue, lane, tenant, score, entry)
   local waiting, has_slots = tenant_of(fair, tenant), added and find(lane, ';s=1', 1, true)
   if waiting.state and not has_slots then return added end
   local weight, of_rule = sharing_weight(queue, tenant, entry and entry.rule)
-  -- Tenants with slots of their own have as many as their weight says.
+  -- A tenant with slots of its own has as many as its weight.
   if has_slots then
     local key = ctx.prefix .. 'limit:+' .. tenant .. ':' .. queue
     call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
@@ -192,24 +203,25 @@ local function level_enter(queue, lane, tenant, score, entry)
   return added
 end
 
--- Weighs waiting tenants anew where they share in another way than before; what they are ahead or behind stays the same. Whoever
--- has its weight of a plan rule keeps it, unless it has one of its own now. A portion a call: there may be a million of them.
-local REWEIGHED_A_CALL = 256
+-- Recomputes the weights of waiting tenants after sharing settings changed; their lag stays the
+-- same. A tenant with the weight of a plan rule keeps it, unless the policy names one now. A
+-- portion per call: there may be a million tenants.
+local REWEIGHED_PER_CALL = 256
 
 local function level_reweigh(fair)
   local sharing, version = queue_sharing(fair.queue), ctx.state.rules
   if not sharing or fair.n == 0 or fair.sharing == version then return end
-  -- `version cursor` while not all have been looked at.
+  -- `version cursor` until the pass is complete.
   local under, cursor = match(fair.sharing or '', '^(.*) (%d+)$')
   if under ~= version then cursor = '0' end
-  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
+  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_PER_CALL)
   for position = 1, #found[2], 2 do
     local name = found[2][position]
     local tenant = tenant_of(fair, name)
     local weight = sharing_weight(fair.queue, name)
-    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r'
+    local keeps_rule_weight = tenant.asked == '1' and sharing.strategy ~= 'r'
       and not (sharing.weights and call('HEXISTS', sharing.weights, name) == 1)
-    tenant_reweigh(fair, tenant, is_rules and (tenant.otherwise or tenant.weight) or weight)
+    tenant_reweigh(fair, tenant, keeps_rule_weight and (tenant.otherwise or tenant.weight) or weight)
   end
   fair.sharing, fair.moved = found[1] == '0' and version or version .. ' ' .. found[1], true
   call('HSET', fair.key, 's', fair.sharing)

@@ -1,4 +1,8 @@
--- Who goes next. The earliest deadline among those whose start has come, in a fair queue that only this call moves.
+-- Picks the next tenant of a fair queue: the earliest deadline among tenants whose start has come.
+-- The state in memory is valid because only this call changes the queue.
+--
+-- Class sets and moments are read in portions (`fairness/window`); what this call changes is kept
+-- in order in memory.
 
 local fair_queue = require('fairness/fair_queue')
 local fair_queue_write = require('fairness/fair_queue_write')
@@ -12,12 +16,12 @@ local fair_write = fair_queue_write.fair_write
 local window_head, window_insert, window_open = window_module.head, window_module.insert, window_module.open
 local call = redis.call
 
-local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
--- Tenants that have left, swept by one call: more than can leave in it.
-local SWEPT = 256
-local NOBODY = {} -- nobody changes it
+local MOMENTS_PER_PICK, MOMENTS_READ = 64, 32
+-- Departed tenants deleted per call: more than can depart in one.
+local MOST_SWEPT = 256
+local EMPTY = {} -- shared; never changed
 
--- More or less weight leaves at `start`; a moment behind everything that was read is found there later.
+-- Adds to the weight of a moment. A moment after everything that was read is read later.
 local function moments_note(moments, start, weight)
   for position = moments.at, moments.last do
     local moment = moments.items[position]
@@ -31,10 +35,10 @@ local function moments_note(moments, start, weight)
   if weight > 0 then window_insert(moments, {start = start, name = precise(start), sum = weight}) end
 end
 
--- The first moments at which somebody leaves, each with the weight that goes then.
+-- Reads the first moments at which departed tenants leave, each with the sum of their weights.
 local function moments_open(fair)
-  local starts = fair.leavers == '' and NOBODY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
-  local items, sums = {}, #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or NOBODY
+  local starts = fair.leavers == '' and EMPTY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
+  local items, sums = {}, #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or EMPTY
   for position, start in ipairs(starts) do
     items[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
   end
@@ -51,7 +55,7 @@ local function moments_head(fair)
   return moments.at <= moments.last and moments.items[moments.at] or nil
 end
 
--- All who leave at the first moment count no more.
+-- Removes the first moment and returns its weight.
 local function moments_pop(fair)
   local moments = fair.moments
   local moment = moments.items[moments.at]
@@ -65,21 +69,22 @@ local function moments_pop(fair)
   return moment.sum
 end
 
--- Removes tenants whose moment has passed. Where nobody waits any more, all of them are about to go.
-local function moments_sweep(fair)
+-- Deletes departed tenants whose moment has passed. If no tenant waits, `fair_end` deletes all of
+-- them.
+local function sweep_departed(fair)
   if fair.n == 0 then return end
   fair_write(fair)
   if fair.leavers == '' then return end
   local head = moments_head(fair)
-  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(SWEPT))
+  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(MOST_SWEPT))
   if #gone > 0 then
     call('ZREM', fair.key .. ':leaving', unpack(gone))
     call('HDEL', fair.key .. ':left', unpack(gone))
   end
-  if not head and #gone < SWEPT then fair.leavers = '' end
+  if not head and #gone < MOST_SWEPT then fair.leavers = '' end
 end
 
--- Tenants of a weight class, by name and start as Redis tells them.
+-- Returns the tenants of a weight class, given names and starts as Redis returns them.
 local function tenants_read(fair, names)
   local tenants, known, unknown = {}, fair.tenants, {}
   for position = 1, #names, 2 do
@@ -90,7 +95,7 @@ local function tenants_read(fair, names)
   local score, start
   for position = 1, #names, 2 do
     local name = names[position]
-    if names[position + 1] ~= score then -- many have the same
+    if names[position + 1] ~= score then -- consecutive tenants often have the same
       score = names[position + 1]
       start = tonumber(score)
     end
@@ -123,7 +128,8 @@ local function pick_open(fair, want)
   moments_open(fair)
 end
 
--- The tenant whose job goes next, and the window in which it stands first; nil if nobody waits.
+-- Returns the tenant whose job goes next and the window that it heads; nil if no tenant waits. If
+-- no start has come, the clock jumps to the lowest one.
 local function pick(fair)
   local v, windows = fair.v, fair.windows
   for _ = 1, 2 do
@@ -148,11 +154,12 @@ local function pick(fair)
   end
 end
 
--- One job moves the clock by 1/W, piecewise where somebody leaves on the way.
+-- Advances the clock by 1/W for one job, in pieces if tenants leave on the way, because W changes
+-- there.
 local function advance(fair)
   if fair.w == 0 then return end
   local rest = 1000
-  for _ = 1, MOMENTS_A_PICK do
+  for _ = 1, MOMENTS_PER_PICK do
     local moment = moments_head(fair)
     if not moment or moment.start > fair.v + rest / fair.w then break end
     if moment.start > fair.v then
@@ -165,16 +172,17 @@ local function advance(fair)
   fair.v = fair.v + math.max(rest, 0) / fair.w
 end
 
--- A tenant has nothing that could go: it loses its turn, and nothing else. It stands at the head of a window, unless its jobs were
--- asked for out of turn.
-local function forgo(fair, tenant, window)
+-- Ends the waiting of a picked tenant without a charge, because none of its jobs can go. `window`
+-- is nil if it was not picked by its turn.
+local function stop_waiting(fair, tenant, window)
   if window then window.at = window.at + 1 end
   tenant_leave(fair, tenant)
   tenant_touch(fair, tenant)
   fair.moved = true
 end
 
--- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
+-- Charges a tenant for one job. `window` is nil if it was not picked by its turn; `drained` is true
+-- if the job was its last.
 local function serve(fair, tenant, window, drained)
   if window then window.at = window.at + 1 end
   tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
@@ -191,4 +199,4 @@ local function serve(fair, tenant, window, drained)
   advance(fair)
 end
 
-return {forgo = forgo, moments_sweep = moments_sweep, pick = pick, open = pick_open, serve = serve}
+return {stop_waiting = stop_waiting, sweep_departed = sweep_departed, pick = pick, open = pick_open, serve = serve}

@@ -1,12 +1,14 @@
--- The front of a sorted set, in memory. Members are items with a `start`, which is their score, and a `name`; what moves
--- is put back into its place here, and written by the window's owner.
+-- A window: the first members of a sorted set, in memory. An item has a `start`, which is its
+-- score, and a `name`. Moved items are inserted again in order; the owner of the window writes
+-- them.
 
 local runtime = require('lib/runtime')
 
 local int = runtime.int
 local call = redis.call
 
--- `read(owner, names)` makes items of names and scores, `write(owner)` writes what moved.
+-- Reads the window. `read(owner, names)` returns items for names and scores; `write(owner)` writes
+-- moved items.
 local function window_fill(window)
   local names
   if window.low then
@@ -18,16 +20,16 @@ local function window_fill(window)
   window.items, window.at, window.last, window.complete = items, 1, #items, #names < window.size * 2
 end
 
--- The first `size` members; where bounds are given, of those with a score between them.
+-- Opens a window on the first `size` members; with bounds, on those with a score between them.
 local function window_open(key, size, owner, read, write, low, high)
-  -- All fields that it may get: see `job_load`.
+  -- All fields are set at once: a table that grows is laid out several times.
   local window = {key = key, size = size, owner = owner, read = read, write = write, low = low, high = high, items = nil,
     at = 1, last = 0, complete = false, priority = nil}
   window_fill(window)
   return window
 end
 
--- The first item. When all that was read has moved on, what moved is written and the set read again.
+-- Returns the first item, or nil. If all items have moved on, writes them and reads the next ones.
 local function window_head(window)
   if window.at > window.last and not window.complete then
     window.write(window.owner)
@@ -36,12 +38,12 @@ local function window_head(window)
   if window.at <= window.last then return window.items[window.at] end
 end
 
--- Puts an item into its place, unless that is behind everything that was read: then it is found there later.
+-- Inserts an item in order. An item after everything that was read is dropped: it is read later.
 local function window_insert(window, item)
   local start, name, items = item.start, item.name, window.items
   local first, after = window.at, window.last + 1
   local last = items[window.last]
-  -- Most go behind the last one.
+  -- Most items belong after the last one.
   if first < after and (last.start < start or (last.start == start and last.name < name)) then first = after end
   while first < after do
     local middle = math.floor((first + after) / 2)

@@ -13,7 +13,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, apply_deferred = runtime.on_begin, runtime.int, runtime.apply_deferred
-local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
+local tenant_exceeded, tenant_quota = quotas.emit_exceeded, quotas.quota
 local accounts_open, window_open = accounts.open, accounts.window_open
 local drain_ms, enqueues_add, room_after_ms = enqueue_window.drain_ms, enqueue_window.enqueues_add, enqueue_window.room_after_ms
 local window_measure = enqueue_window.measure

@@ -16,7 +16,7 @@ local runtime = require('lib/runtime')
 
 local on_begin, int, memoize = runtime.on_begin, runtime.int, runtime.memoize
 local tenant_waits = job_counts.tenant_waits
-local TOLD_AGAIN_MS = quotas_module.TOLD_AGAIN_MS
+local TOLD_AGAIN_MS = quotas_module.REPORT_INTERVAL_MS
 local byte, concat, find, format, match, sub = string.byte, table.concat, string.find, string.format, string.match, string.sub
 
 local BUCKETS, MEASURE_MS, LONGEST_RETRY_MS = 16, 1000, 3600000

@@ -14,7 +14,7 @@
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
-local tenant_capped = require('tenants/quotas').capped
+local tenant_capped = require('tenants/quotas').active_limit
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
 local rate_buckets = require('limits/rate_buckets')

@@ -42,9 +42,9 @@ local runtime = require('lib/runtime')
 
 local on_begin, emit, guarded, int = runtime.on_begin, runtime.emit, runtime.guarded, runtime.int
 local apply_deferred, stamp = runtime.apply_deferred, runtime.stamp
-local tally = job_counts.tally
+local tally = job_counts.count_tenant
 local lane_push, lane_score = lane_module.push, lane_module.score
-local job_stored = activity.job_stored
+local job_stored = activity.count_stored
 local job_load, job_wait = job_module.load, job_module.wait
 local tenant_lane, job_stage, plan_open = level.tenant_lane, stage.job_stage, plan_module.open
 local join, join_list = wire.join, wire.join_list

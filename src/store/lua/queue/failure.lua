@@ -9,7 +9,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, int, stamp = runtime.on_begin, runtime.emit, runtime.int, runtime.stamp
-local did = activity.did
+local did = activity.count_attempts
 local job_make_available, job_move, job_save = job_module.make_available, job_module.move, job_module.save
 local job_wait, lease_release, mark = job_module.wait, job_module.lease_release, job_module.mark
 local job_finish = finish.job_finish

@@ -28,7 +28,7 @@ local count_move = job_counts.count_move
 local is_cap, lane_base, lane_limits = lane_module.is_cap, lane_module.base, lane_module.limits
 local lane_push, lane_score = lane_module.push, lane_module.score
 local tenant_lane, type_lane = level.tenant_lane, level.type_lane
-local did = activity.did
+local did = activity.count_attempts
 local call = redis.call
 local find = string.find
 

@@ -17,7 +17,7 @@
 -- A lane is in `ready` exactly while it has jobs and no limit stops it.
 
 local ctx = require('lib/context')
-local tenant_capped = require('tenants/quotas').capped
+local tenant_capped = require('tenants/quotas').active_limit
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call

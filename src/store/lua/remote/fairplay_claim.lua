@@ -1,37 +1,48 @@
--- Takes what the gem sidekiq-fairplay has staged for a class, under the gem's own locks, into an inbox: entries that have a
--- sequence, so that each is taken in once. What the inbox holds already comes first.
+-- Moves jobs that the gem sidekiq-fairplay staged for a class into an inbox, under the gem's own
+-- locks. Entries of the inbox have a sequence, so that each is imported once; entries from earlier
+-- calls come first.
 --
--- ARGV     prefix of the class's keys, owner of the locks, their life in s, key of the inbox, of its last sequence, sequence up to
---          which the inbox has been taken in, most entries, 1 if jobs may be taken
--- Returns  {1 if the locks are the owner's, else 0, `sequence US args US tenant`, …}
+-- ARGV
+--   class        prefix of the class's keys
+--   owner, life  owner of the locks, and their TTL in s
+--   inbox        key of the inbox
+--   last         key of its last sequence
+--   imported     sequence up to which the inbox was imported
+--   most         most entries
+--   may_take     1 if jobs may be taken
+--
+-- Returns  {1 if this process holds the locks, else 0, `sequence US args US tenant`, …}
 
-local class, owner, life, inbox, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[7])
+local class, owner, life, inbox, last, imported, most, may_take = unpack(ARGV)
+most = tonumber(most)
 local call = redis.call
 local join = require('lib/wire').join
 
 while true do
   local head = call('LINDEX', inbox, 0)
-  if not head or tonumber(string.match(head, '^%d+')) > tonumber(ARGV[6]) then break end
+  if not head or tonumber(string.match(head, '^%d+')) > tonumber(imported) then break end
   call('LPOP', inbox)
 end
 
--- The first lock keeps planners from being enqueued, whoever had it; the second tells that none of them plans.
+-- `enqueue_lock` keeps the gem from enqueuing planners, whoever held it before; `execute_lock`
+-- shows that none of them runs.
 call('SET', class .. 'enqueue_lock', owner, 'EX', life)
 local holder = call('GET', class .. 'execute_lock')
-local ours = holder == owner
-if ours then
+local is_owner = holder == owner
+if is_owner then
   call('EXPIRE', class .. 'execute_lock', life)
 elseif not holder then
   call('SET', class .. 'execute_lock', owner, 'EX', life)
-  ours = true
+  is_owner = true
 end
 
 local room = most - call('LLEN', inbox)
 local counts = class .. 'tenant_counts'
-if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
+if is_owner and may_take == '1' and room > 0 and call('EXISTS', counts) == 1 then
   local time = call('TIME')
-  local sequence = math.max(tonumber(call('GET', ARGV[5]) or 0), time[1] * 1000000 + time[2])
-  -- Some of each: whoever has few jobs must not wait until all those of another have been taken.
+  local sequence = math.max(tonumber(call('GET', last) or 0), time[1] * 1000000 + time[2])
+  -- An equal part of each tenant, so that tenants with few jobs need not wait for all jobs of
+  -- another.
   local tenants = call('HRANDFIELD', counts, room)
   local share = math.max(math.floor(room / math.max(#tenants, 1)), 1)
   for at = 1, #tenants do
@@ -42,7 +53,8 @@ if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
       sequence, room = sequence + 1, room - 1
       call('RPUSH', inbox, join(string.format('%d', sequence), args, tenants[at]))
     end
-    -- The list is the truth: where it expired, its count makes the gem fail in every round.
+    -- The length of the list is authoritative: if the list expired, its count makes the gem fail in
+    -- every round.
     local left = call('LLEN', queue)
     if left == 0 then
       call('HDEL', counts, tenants[at])
@@ -52,8 +64,8 @@ if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
     end
   end
   call('PERSIST', counts)
-  call('SET', ARGV[5], string.format('%d', sequence))
+  call('SET', last, string.format('%d', sequence))
 end
-local answer = call('LRANGE', inbox, 0, most - 1)
-table.insert(answer, 1, ours and 1 or 0)
-return answer
+local entries = call('LRANGE', inbox, 0, most - 1)
+table.insert(entries, 1, is_owner and 1 or 0)
+return entries

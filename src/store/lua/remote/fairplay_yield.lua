@@ -1,11 +1,20 @@
--- Gives a class back to the gem sidekiq-fairplay: frees its locks and enqueues its planner, which goes on by itself.
+-- Gives a class back to the gem sidekiq-fairplay: releases its locks and enqueues its planner,
+-- which continues from there.
 --
--- ARGV     prefix of the class's keys, owner of the locks, prefix of the Sidekiq's keys, queue of the planner, its payload
--- Returns  1, or 0 if the locks were not the owner's
+-- ARGV
+--   class           prefix of the class's keys
+--   owner           owner of the locks
+--   prefix          prefix of the Sidekiq's keys
+--   queue, payload  queue and payload of the planner's job
+--
+-- Returns  1, or 0 if another process holds the locks
 
-if redis.call('GET', ARGV[1] .. 'execute_lock') ~= ARGV[2] then return 0 end
-redis.call('DEL', ARGV[1] .. 'execute_lock')
-if redis.call('GET', ARGV[1] .. 'enqueue_lock') == ARGV[2] then redis.call('DEL', ARGV[1] .. 'enqueue_lock') end
-redis.call('LPUSH', ARGV[3] .. 'queue:' .. ARGV[4], ARGV[5])
-redis.call('SADD', ARGV[3] .. 'queues', ARGV[4])
+local class, owner, prefix, queue, payload = unpack(ARGV)
+local call = redis.call
+
+if call('GET', class .. 'execute_lock') ~= owner then return 0 end
+call('DEL', class .. 'execute_lock')
+if call('GET', class .. 'enqueue_lock') == owner then call('DEL', class .. 'enqueue_lock') end
+call('LPUSH', prefix .. 'queue:' .. queue, payload)
+call('SADD', prefix .. 'queues', queue)
 return 1

@@ -1,27 +1,37 @@
--- Takes jobs off a queue that no worker reads, into an inbox: entries that have a sequence, so that each is taken in once.
--- What the inbox holds already comes first.
+-- Moves jobs of a queue that no worker reads into an inbox. Entries of the inbox have a sequence,
+-- so that each is imported once; entries from earlier calls come first.
 --
--- ARGV     key of the queue, of the inbox, of its last sequence, sequence up to which the inbox has been taken in, most entries
--- Returns  the inbox: `sequence US payload`, …
+-- ARGV
+--   queue     key of the queue
+--   inbox     key of the inbox
+--   last      key of its last sequence
+--   imported  sequence up to which the inbox was imported
+--   most      most entries
+--
+-- Returns  {`sequence US payload`, …}
 
 local join = require('lib/wire').join
 
-local inbox, most = ARGV[2], tonumber(ARGV[5])
+local queue, inbox, last, imported, most = unpack(ARGV)
+local call = redis.call
+
+most = tonumber(most)
 while true do
-  local head = redis.call('LINDEX', inbox, 0)
-  if not head or tonumber(string.match(head, '^%d+')) > tonumber(ARGV[4]) then break end
-  redis.call('LPOP', inbox)
+  local head = call('LINDEX', inbox, 0)
+  if not head or tonumber(string.match(head, '^%d+')) > tonumber(imported) then break end
+  call('LPOP', inbox)
 end
-local room = most - redis.call('LLEN', inbox)
-local waiting = math.min(room, redis.call('LLEN', ARGV[1]))
+local room = most - call('LLEN', inbox)
+local waiting = math.min(room, call('LLEN', queue))
 if waiting > 0 then
-  local time = redis.call('TIME')
-  -- By the clock, so that it goes on rising when this Redis has lost its last writes, or all of them.
-  local sequence = math.max(tonumber(redis.call('GET', ARGV[3]) or 0), time[1] * 1000000 + time[2])
+  local time = call('TIME')
+  -- Derived from the clock, so that it still increases after this Redis has lost its last writes,
+  -- or all of them.
+  local sequence = math.max(tonumber(call('GET', last) or 0), time[1] * 1000000 + time[2])
   for _ = 1, waiting do
     sequence = sequence + 1
-    redis.call('RPUSH', inbox, join(string.format('%d', sequence), redis.call('RPOP', ARGV[1])))
+    call('RPUSH', inbox, join(string.format('%d', sequence), call('RPOP', queue)))
   end
-  redis.call('SET', ARGV[3], string.format('%d', sequence))
+  call('SET', last, string.format('%d', sequence))
 end
-return redis.call('LRANGE', inbox, 0, most - 1)
+return call('LRANGE', inbox, 0, most - 1)

@@ -1,13 +1,19 @@
--- How queues of a Sidekiq are. Changes nothing.
+-- Returns the state of queues of a Sidekiq. Read-only.
 --
--- ARGV     prefix of its keys, queues
--- Returns  for each queue: jobs that wait, the payload of the one that is next or '', 1 if it is paused
+-- ARGV
+--   prefix  prefix of its keys
+--   …       queues
+--
+-- Returns  for each queue: length, payload of the next job or '', 1 if it is paused
+
+local prefix = ARGV[1]
+local call = redis.call
 
 local answer = {}
 for at = 2, #ARGV do
-  local key = ARGV[1] .. 'queue:' .. ARGV[at]
-  answer[#answer + 1] = redis.call('LLEN', key)
-  answer[#answer + 1] = redis.call('LINDEX', key, -1) or ''
-  answer[#answer + 1] = redis.call('SISMEMBER', ARGV[1] .. 'paused', ARGV[at])
+  local key = prefix .. 'queue:' .. ARGV[at]
+  answer[#answer + 1] = call('LLEN', key)
+  answer[#answer + 1] = call('LINDEX', key, -1) or ''
+  answer[#answer + 1] = call('SISMEMBER', prefix .. 'paused', ARGV[at])
 end
 return answer

@@ -1,15 +1,21 @@
--- Puts an entry of an outbox of jobs that are handed back into their source, unless that has happened: an entry that is sent again,
--- or too late, does no harm.
+-- Puts the jobs of an outbox entry back into their source, once: an entry that is sent again, or
+-- late, changes nothing.
 --
--- ARGV     key of what was put back last, sequence of the entry, words of the source and how many they are (see `sidekiq/restore`), jobs
--- Returns  1; 0 if it had been put back; -1 if the gem's locks are not ours
+-- ARGV
+--   restored  key of the sequence up to which entries were put back
+--   sequence  sequence of the entry
+--   words     number of words that describe the source, then the words (`sidekiq/restore`)
+--   …         jobs, as `tenant, text, …`
+--
+-- Returns  1; 0 if the entry was put back before; -1 if another process holds the gem's locks
 
 local restore = require('sidekiq/restore').restore
 
-if tonumber(redis.call('GET', ARGV[1]) or 0) >= tonumber(ARGV[2]) then return 0 end
-local words = tonumber(ARGV[3])
+local restored, sequence, words = unpack(ARGV, 1, 3)
+words = tonumber(words)
+if tonumber(redis.call('GET', restored) or 0) >= tonumber(sequence) then return 0 end
 local source, jobs = {unpack(ARGV, 4, 3 + words)}, {}
 for place = 4 + words, #ARGV do jobs[#jobs + 1] = ARGV[place] end
 if not restore(redis.call, source, jobs) then return -1 end
-redis.call('SET', ARGV[1], ARGV[2])
+redis.call('SET', restored, sequence)
 return 1

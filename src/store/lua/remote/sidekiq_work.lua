@@ -1,12 +1,18 @@
--- What the threads of a Sidekiq's processes do, as they last told. Changes nothing.
+-- Returns the running jobs of a Sidekiq as its processes last reported. Read-only.
 --
--- ARGV     prefix of its keys, most processes
+-- ARGV
+--   prefix  prefix of its keys
+--   most    most processes
+--
 -- Returns  {JSON of each running job, …}
 
+local prefix, most = unpack(ARGV)
+local call = redis.call
+
 local answer = {}
-for _, identity in ipairs(redis.call('SRANDMEMBER', ARGV[1] .. 'processes', ARGV[2])) do
-  for _, suffix in ipairs({':work', ':workers'}) do -- of 7 and 8, and of 6
-    for _, work in ipairs(redis.call('HVALS', ARGV[1] .. identity .. suffix)) do answer[#answer + 1] = work end
+for _, identity in ipairs(call('SRANDMEMBER', prefix .. 'processes', most)) do
+  for _, suffix in ipairs({':work', ':workers'}) do -- Sidekiq 7 and 8; Sidekiq 6
+    for _, work in ipairs(call('HVALS', prefix .. identity .. suffix)) do answer[#answer + 1] = work end
   end
 end
 return answer

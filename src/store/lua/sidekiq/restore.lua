@@ -1,9 +1,13 @@
--- Puts jobs back into the source that they were taken from, before newer ones. Jobs come newest first, as `tenant, text, …`.
+-- Puts jobs back into the source in a Sidekiq from which they were imported, before newer ones.
+-- Jobs come newest first, as `tenant, text, …`.
 --
--- What it says of a source: {`queue`, prefix of the Sidekiq's keys, queue}, where a text is a payload and the tenant is '', or
--- {`fairplay`, prefix of the class's keys in the gem sidekiq-fairplay, owner of its locks, their life in s}, where it is arguments.
+-- A source is described by words:
+--   `queue`, prefix, queue           a queue of the Sidekiq with this key prefix; a text is a
+--                                    payload, the tenant is ''
+--   `fairplay`, prefix, owner, life  a class of the gem sidekiq-fairplay: prefix of its keys, owner
+--                                    and TTL in s of its locks; a text is arguments
 
--- Lua's stack holds 8,000 values.
+-- Values per command: Lua's stack holds 8,000.
 local PORTION = 4000
 
 local function push(call, command, key, texts)
@@ -19,7 +23,8 @@ local function restore_queue(call, source, jobs)
   return true
 end
 
--- The gem takes from the head: it looks at the first job and removes it later, which its lock keeps it from doing now.
+-- The gem takes from the head. It reads the first job and removes it later, but not while this
+-- process holds its lock.
 local function restore_fairplay(call, source, jobs)
   local class, owner, life = source[2], source[3], source[4]
   if call('GET', class .. 'execute_lock') ~= owner then return false end
@@ -36,14 +41,15 @@ local function restore_fairplay(call, source, jobs)
   for _, name in ipairs(names) do
     local queue = class .. 'tenant_queue:' .. name
     push(call, 'LPUSH', queue, lists[name])
-    call('PERSIST', queue) -- the end of the jobs that are there may be near
+    call('PERSIST', queue) -- the list may have a TTL
     call('HINCRBY', class .. 'tenant_counts', name, #lists[name])
   end
   call('PERSIST', class .. 'tenant_counts')
   return true
 end
 
--- Whether they are there: not if the gem's locks are not the owner's, and then nothing has changed.
+-- Returns true if the jobs were put back; false, with nothing changed, if another process holds the
+-- gem's lock.
 local function restore(call, source, jobs)
   return (source[1] == 'queue' and restore_queue or restore_fairplay)(call, source, jobs)
 end

@@ -1,4 +1,8 @@
--- Makes promoted jobs available in our own queues.
+-- The promotion target for fairgate's own queues: makes promoted jobs available. `staging/promote`
+-- calls its functions.
+--
+-- promoted:Q  string  sum of the weights of the tenants for which jobs were promoted last
+--                     (`fairness/level`), with a TTL
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -9,7 +13,7 @@ local job_load, marked = job_module.load, job_module.marked
 local job_release = stage.job_release
 local call = redis.call
 
--- Makes a staged job available; false if there is none.
+-- Makes a staged job available. Returns false if the job does not exist.
 local function release(_, id)
   local job = job_load(id)
   if not job or not marked(job, 's') then return false end
@@ -17,16 +21,16 @@ local function release(_, id)
   return true
 end
 
--- How long it is known for which tenants jobs were promoted.
+-- TTL of `promoted:Q`.
 local PROMOTED_MS = '600000'
 
--- Ends a call that has released jobs of tenants that weigh so much together.
+-- Ends a call. `weight` is the sum of the weights of the tenants that waited.
 local function push_released(queue, weight)
-  -- If other tenants take turns, promoted jobs together have the share of theirs: see `fairness/level`.
+  -- If tenants take turns in the queue, promoted jobs together have this weight: `fairness/level`.
   if ctx.state.levels then call('SET', ctx.prefix .. 'promoted:' .. queue, int(weight), 'PX', PROMOTED_MS) end
 end
 
--- Whether one call has released as much as it should.
+-- Returns true if the call should end early; it never does here.
 local function is_full() return false end
 
 return {is_full = is_full, push_released = push_released, release = release}

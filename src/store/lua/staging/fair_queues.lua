@@ -1,13 +1,20 @@
--- What plan rules have staged: for each rule and main queue a fair queue of its tenants for each priority, as queues have
--- their levels (`fairness/level`). A round serves the highest priority at which somebody waits.
+-- Fair queues of staging: one for each rule, main queue and priority. A round serves the highest
+-- priority at which a tenant waits.
 --
--- fair:R:Q     the fair queue of priority 0. Where rule R orders priorities only within each tenant, jobs of all priorities are in it,
---              in lanes that have them in their order. It is opened first in any case, so its hash also holds what there is once for R
---              and Q: jobs (of all priorities), aim, aimed; levels (the other priorities that have jobs staged: ` 5 -1 `), repeats
---              (of how many priorities tenants have jobs staged, beyond the first of each: so tenants are not counted twice)
--- fair:R:Q:pP  the fair queue of another priority P. All of it ends with its last job
+-- fair:R:Q     hash  the base: the fair queue of priority 0 (`fairness/fair_queue`). If rule R
+--                    orders priorities only within each tenant, it holds the jobs of all
+--                    priorities, ordered by its lanes
+-- fair:R:Q:pP  hash  the fair queue of another priority P; deleted with its last job
+-- low          hash  `staging/plan`
 --
--- A tenant's weight, and whether it is held, is the same at all priorities.
+-- The base is always opened first. Its hash also has values of R and Q as a whole: jobs (of all
+-- priorities), aim and aimed, and
+--
+--   levels   the other priorities with staged jobs: ` 5 -1 `
+--   repeats  for each tenant, the number of priorities with staged jobs beyond the first;
+--            subtracted so that no tenant counts twice
+--
+-- Invariant: a tenant's weight, and whether it is held, is the same at all priorities.
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
@@ -23,7 +30,7 @@ local call = redis.call
 
 local staging = {}
 
--- The priorities of a text, the highest first.
+-- Returns the priorities in a text, highest first.
 local priorities = memoize(256, function(text)
   local found = {}
   for priority in string.gmatch(text, '%S+') do found[#found + 1] = tonumber(priority) end
@@ -31,7 +38,7 @@ local priorities = memoize(256, function(text)
   return found
 end)
 
--- The same tenant at another priority at which it has jobs staged.
+-- Returns the tenant at another priority at which it has jobs staged, or nil.
 local function tenant_elsewhere(fair, name)
   local base = fair.base
   if fair == base and base.levels == ' ' then return nil end
@@ -41,7 +48,8 @@ local function tenant_elsewhere(fair, name)
   end
 end
 
--- A tenant has no jobs staged at a priority any more. Keeps what a webhook said about it.
+-- Handles the end of a tenant's jobs at a priority. Stores the weight that a webhook returned for
+-- it.
 local function tenant_remember(fair, tenant)
   local base = fair.base
   if base.repeats > 0 and tenant_elsewhere(fair, tenant.name) then base.repeats = base.repeats - 1 end
@@ -51,22 +59,24 @@ local function tenant_remember(fair, tenant)
   end
 end
 
--- The weight under which a tenant would wait now: the one it has, the one that it has at another priority, the one remembered, its own
--- in the rule, the one that it has everywhere, the default; and the same tenant at another priority, if it waits there.
+-- Returns the weight with which a tenant waits, and the tenant at another priority if it waits
+-- there. In order: its present weight, that at another priority, the one remembered from a webhook,
+-- its own in the rule, its own everywhere, the default.
 local function tenant_weight(fair, tenant, plan)
   if tenant.state then return tenant.otherwise or tenant.weight end
   local elsewhere = tenant_elsewhere(fair, tenant.name)
   if elsewhere then
-    tenant.told = elsewhere.asked ~= '0' and elsewhere.asked or nil
+    tenant.remembered = elsewhere.asked ~= '0' and elsewhere.asked or nil
     return elsewhere.otherwise or elsewhere.weight, elsewhere
   end
-  local told = plan.tag and call('GET', fair.base.key .. ':tag:' .. tenant.name)
-  tenant.told = told and '1' or nil
-  local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
-  return tonumber(told or own or nil) or tenant_quota(tenant.name).weight or plan.default
+  local remembered = plan.tag and call('GET', fair.base.key .. ':tag:' .. tenant.name)
+  tenant.remembered = remembered and '1' or nil
+  local own = not remembered and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
+  return tonumber(remembered or own or nil) or tenant_quota(tenant.name).weight or plan.default
 end
 
--- A rule had nothing staged before this call. A cron's time that passed meanwhile is not made up for: the next one counts.
+-- Records since when a rule has jobs staged. A cron's time that passed while nothing was staged is
+-- not made up for.
 local function plan_begins(rule)
   local plan = plan_open(rule)
   if not plan or plan.staged ~= plan.added then return end
@@ -79,7 +89,7 @@ end
 
 local function staging_flushed(fair, has_begun, has_ended)
   if has_ended then
-    -- Other rules may have jobs staged for the same queue.
+    -- Other rules may have jobs staged for the same queue, so rules are counted.
     if call('HINCRBY', ctx.prefix .. 'low', 'n ' .. fair.queue, '-1') <= 0 then
       call('HDEL', ctx.prefix .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue, 'n ' .. fair.queue)
     end
@@ -89,8 +99,9 @@ local function staging_flushed(fair, has_begun, has_ended)
     call('HINCRBY', ctx.prefix .. 'low', 'n ' .. fair.queue, '1')
     call('HSETNX', ctx.prefix .. 'low', 'm ' .. fair.queue, '0')
   end
-  -- Where somebody waited before, rounds are run already; but the first tenant of unknown weight is asked about at once.
-  if (has_begun and fair.base.read_n == 0) or (fair.u > 0 and fair.had_u == 0) then signal('staged ' .. fair.rule) end
+  -- If tenants waited before, rounds run already. The first tenant of unknown weight still needs a
+  -- round at once, which asks the webhook.
+  if (has_begun and fair.base.n_at_open == 0) or (fair.u > 0 and fair.had_u == 0) then signal('staged ' .. fair.rule) end
   if fair ~= fair.base then
     if fair.jobs == 0 and fair.had_jobs > 0 then call('UNLINK', fair.key) end
     return
@@ -110,14 +121,14 @@ local function staging_flushed(fair, has_begun, has_ended)
   end
 end
 
--- Whether promoted jobs wait for limits at all, and the plan minds.
-staging.may_stick = function(plan)
+-- Returns true if promoted jobs wait for limits and the rule bounds how many.
+staging.checks_blocked = function(plan)
   return (tonumber(ctx.state.parked) or 0) > 0 and plan.blocked ~= math.huge
 end
 
--- Whether so many promoted jobs of a tenant wait for their limits that it stays in staging.
-staging.is_stuck = function(plan, queue, name)
-  return staging.may_stick(plan) and (tonumber(call('HGET', ctx.prefix .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
+-- Returns true if so many promoted jobs of a tenant wait for limits that no more are promoted.
+staging.is_blocked = function(plan, queue, name)
+  return staging.checks_blocked(plan) and (tonumber(call('HGET', ctx.prefix .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
 end
 
 local STAGING = {counts = true, remember = tenant_remember, flushed = staging_flushed}
@@ -128,7 +139,7 @@ local function staging_open(rule, queue)
   return fair
 end
 
--- The fair queue of a priority, whether or not it has jobs.
+-- Returns the fair queue of a priority, whether or not it has jobs.
 staging.level = function(base, priority)
   if priority == 0 then return base end
   local name = int(priority)
@@ -137,8 +148,9 @@ staging.level = function(base, priority)
   return fair
 end
 
--- All fair queues that may have jobs, in the order in which rounds serve them: by priority. Where the rule orders priorities only
--- within tenants, those of other priorities are from before it did, and go first.
+-- Returns all fair queues that may have jobs, in serving order: by priority. If the rule orders
+-- priorities only within tenants, the queues of other priorities are left from before that setting,
+-- and come first.
 staging.levels = function(base)
   if base.levels == ' ' then return {base} end
   local plan, levels = plan_open(base.rule), {}
@@ -153,7 +165,8 @@ staging.levels = function(base)
   return levels
 end
 
--- How many tenants wait for a turn, at all priorities, and how many for a weight. One that waits at two of them counts twice.
+-- Returns the number of waiting tenants and of tenants of unknown weight at all priorities. A
+-- tenant that waits at two priorities counts twice.
 staging.waiting = function(base)
   if base.levels == ' ' then return base.n, base.u end
   local waiting, unknown = 0, 0
@@ -161,7 +174,7 @@ staging.waiting = function(base)
   return waiting, unknown
 end
 
--- So many more jobs are staged at a priority, or fewer.
+-- Adds `by` to the number of jobs staged at a priority.
 staging.count = function(fair, by)
   local base, before = fair.base, fair.jobs
   fair.jobs = before + by

@@ -1,4 +1,4 @@
--- What a round, or whoever looks, needs to know about one main queue of a rule.
+-- The state of one main queue of a rule, for rounds and for reports.
 
 local ctx = require('lib/context')
 local plan = require('staging/plan')
@@ -10,9 +10,10 @@ local queue_health = plan.queue_health
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local call = redis.call
 
--- {queue, staged jobs, waiting tenants, depth, oldest ms or '', taken so far, active, ms since workers found it empty or 0,
---  sum of weights, aim, tenants with staged jobs (those without a turn included), tenants of unknown weight}; weights of all
---  priorities together
+-- Returns {queue, staged jobs, waiting tenants, depth, age of the oldest job in ms or '', jobs
+-- taken so far, active jobs, ms since workers found it empty or 0, sum of weights, aim, tenants
+-- with staged jobs including those that take no turns, tenants of unknown weight}. Weights of all
+-- priorities are added up.
 local function observe(rule, queue)
   local base, health = staging_open(rule, queue), queue_health(queue)
   local counted = call('HMGET', ctx.prefix .. 'counts:' .. queue, 'taken', 'active')

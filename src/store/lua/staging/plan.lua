@@ -1,9 +1,13 @@
--- Plan rules as scripts see them, the gate of a main queue, and signals.
+-- Plan rules as scripts need them, the state of main queues, and the gate.
 --
--- plan:R          hash  what scripts need of rule R (written by `commands/rules`), and its counters
--- plan:R:queues   zset  main queues for which R has jobs staged, by the round that last looked at them
--- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
---                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
+-- plan:R         hash  settings of rule R (`commands/rules`) and its counters (docs/storage.md)
+-- plan:R:queues  zset  main queues with staged jobs, by the round that last examined them
+-- low            hash  by main queue Q: see below
+--
+-- Fields of `low`:
+--   m Q  depth below which a planner wants a signal
+--   d Q  time since when workers find Q empty although jobs are staged for it
+--   n Q  number of rules with tenants that wait for Q
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -16,14 +20,15 @@ local job_load, lower = job_module.load, job_module.lower
 local call = redis.call
 local match = string.match
 
--- Main queues that one look takes in: clients choose their names. `QUEUES_A_ROUND` in Rust is the same.
+-- Main queues examined per round: clients choose their names. `QUEUES_A_ROUND` in Rust has the same
+-- value.
 local MOST_QUEUES = 64
--- How long a fair queue without jobs is kept: longer than its aim holds.
+-- TTL of a fair queue without jobs, longer than its aim applies.
 local IDLE_MS = 60000
 
 local plans = per_call('plans')
 
--- What a rule says does not change under one version of the rules, so it is kept for many calls.
+-- Settings of rules, kept between calls as long as the version of the rules stays the same.
 local terms_read = memoize(256, function(_, key)
   local f = call('HMGET', key, 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed',
     'blocked', 'priority', 'ask')
@@ -33,7 +38,7 @@ local terms_read = memoize(256, function(_, key)
     within_tenant = f[13] == 'within_tenant', ask = f[14] == '1'}}
 end)
 
--- The rule, or false if there is none of that name.
+-- Returns a rule, or false if it does not exist.
 local function plan_open(rule)
   local plan = plans()[rule]
   if plan == nil then
@@ -57,34 +62,37 @@ local function plan_flush()
 end
 on_commit('plans', plan_flush)
 
--- Main queues for which a rule has jobs staged; of many, those that no round has looked at for longest.
+-- Returns main queues with staged jobs; if there are many, those that no round has examined for the
+-- longest time.
 local function plan_queues(rule)
   return call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, MOST_QUEUES - 1)
 end
 
--- How a main queue is: `depth` and `oldest` (the time since when its oldest job waits, or nil) of what can run. Read once.
+-- By main queue: `depth`, and `oldest`, the time since when its oldest job waits, or nil. Only
+-- runnable jobs count.
 local healths = per_call()
 
--- Of the lanes that may run, so many are asked for their first job: of each priority, the oldest is among the first.
-local LANES_ASKED = 201
+-- Ready lanes of which the first job is read: one for each priority suffices, because the oldest
+-- job of a priority is among the first.
+local MOST_LANES = 201
 
 local function queue_oldest(queue)
   local oldest
-  local function ask(lane)
+  local function examine(lane)
     local head = call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, 0)[1]
     local job = head and job_load(head)
     oldest = lower(oldest, job and job.enqueued)
   end
-  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_ASKED - 1)) do
+  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, MOST_LANES - 1)) do
     local level = match(lane, '^@(.*)$')
     if not level then
-      ask(lane)
-    else -- tenants that have waited long have the lowest starts
+      examine(lane)
+    else -- tenants that have waited longest have the lowest starts
       local key = ctx.prefix .. 'level:' .. queue .. ':' .. level
       for class in string.gmatch(call('HGET', key, 'classes') or '', '%d+') do
         local tenant = call('ZRANGE', key .. ':c:' .. class, 0, 0)[1]
         local first = tenant and call('ZRANGE', key .. ':lanes:' .. tenant, 0, 0)[1]
-        if first then ask(first) end
+        if first then examine(first) end
       end
     end
   end
@@ -100,14 +108,14 @@ local function queue_health(queue)
   return health
 end
 
--- The rest of an interval's batch; a new interval begins when the old one is over.
+-- Returns the rest of an interval's batch. Starts a new interval if the old one is over.
 local function plan_room(plan)
   if plan.every and ctx.now >= plan.due then plan.room, plan.due = plan.jobs, ctx.now + plan.every end
   return plan.room
 end
 
--- How many jobs may go straight to the main queue, given that nobody waits for it in staging. `aim` is the depth that the
--- planner wants the queue to have.
+-- Returns how many jobs may pass straight to the main queue, if no tenant waits for it. `aim` is
+-- the depth that the planner aims at.
 local function gate_room(plan, queue, aim)
   local health = queue_health(queue)
   if plan.paused or (health.oldest and ctx.now - health.oldest > plan.latency) then return 0 end
@@ -121,7 +129,7 @@ local function gate_room(plan, queue, aim)
   return math.min(room, plan.depth - health.depth)
 end
 
--- Counts a job that went straight to the main queue.
+-- Counts a job that passed through.
 local function gate_passed(plan, queue)
   local health = queue_health(queue)
   health.depth = health.depth + 1

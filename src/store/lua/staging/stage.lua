@@ -1,4 +1,4 @@
--- Staged jobs. They are `pending`, marked s, and wait in their tenant's lane of a fair queue.
+-- Staged jobs: they are `pending`, have mark s, and wait in their tenant's lane of a fair queue.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -10,7 +10,7 @@ local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
 
 local emit, flush, gather, int = runtime.emit, runtime.flush, runtime.gather, runtime.int
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local lane_score = lane.score
 local job_make_available, job_move = job_module.make_available, job_module.move
 local job_save, job_wait, mark, marked = job_module.save, job_module.wait, job_module.mark, job_module.marked
@@ -24,20 +24,21 @@ local function staging_lane(fair, tenant)
   return fair.key .. ':lane:' .. tenant
 end
 
--- Stages a job that could run now, or lets it pass: false if it may go to its queue at once. Sets the job's place. `fits` says whether
--- the job's whole request fits into the room that is left.
+-- Stages a runnable job and sets its sequence. Returns false if the job may go straight to its
+-- queue. `fits(rule, queue, room)` returns true if the job's whole request fits into the room that
+-- is left.
 local function job_stage(job, fits)
   local plan = plan_open(job.rule)
-  -- What is meant for a main queue that is not ours cannot go to one of ours.
+  -- Jobs for a main queue in another system cannot go to one of fairgate's own.
   if not plan or (plan.state ~= 'running' and not job.push) then return false end
   local base, priority = staging_open(job.rule, job.queue), tonumber(job.priority) or 0
   local fair = plan.within_tenant and base or staging.level(base, priority)
   local tenant = tenant_of(fair, job.tenant)
   local weight, elsewhere = tenant_weight(fair, tenant, plan)
-  local is_known = tenant.told or (tenant.asked or '0') ~= '0'
-  -- Nobody overtakes whoever waits, at whatever priority.
+  local is_known = tenant.remembered or (tenant.asked or '0') ~= '0'
+  -- Pass-through only if no tenant waits at any priority, so that no job overtakes another.
   if not job.push and fair.n == 0 and weight > 0 and (is_known or not (plan.ask or plan.hold)) and staging.waiting(base) == 0
-    and not staging.is_stuck(plan, job.queue, job.tenant) then
+    and not staging.is_blocked(plan, job.queue, job.tenant) then
     local room = gate_room(plan, job.queue, base.aim)
     if room > 0 and (not fits or fits(job.rule, job.queue, room)) then
       gate_passed(plan, job.queue)
@@ -47,7 +48,8 @@ local function job_stage(job, fits)
   ctx.seq = ctx.seq + 1
   job.seq = int(ctx.seq)
   gather('ZADD', staging_lane(fair, job.tenant), lane_score(priority, ctx.seq), job.id)
-  -- A tenant that has a turn at another priority has one here, even if the webhook has not answered.
+  -- A tenant that takes turns at another priority takes turns here too, even if the webhook has not
+  -- answered.
   fair_arrive(fair, tenant, weight, plan.ask and not is_known and (not elsewhere or elsewhere.state == 'u'))
   if elsewhere then base.repeats = base.repeats + 1 end
   staging.count(fair, 1)
@@ -55,22 +57,24 @@ local function job_stage(job, fits)
   return true
 end
 
--- A pending job is staged from now on.
+-- Marks a pending job as staged.
 local function staged_begin(job)
   mark(job, 's')
-  tally(job.tenant, 'pending', -1)
-  tally(job.tenant, 'staged', 1)
+  count_tenant(job.tenant, 'pending', -1)
+  count_tenant(job.tenant, 'staged', 1)
 end
 
--- It is no longer, if it was.
+-- Removes the mark of a staged job, if it has one.
 local function staged_end(job)
   if not marked(job, 's') then return end
   unmark(job, 's')
-  tally(job.tenant, 'staged', -1)
-  tally(job.tenant, 'pending', 1)
+  count_tenant(job.tenant, 'staged', -1)
+  count_tenant(job.tenant, 'pending', 1)
 end
 
--- A job that could run now goes to staging if a plan wants it so, else it is available, which is true then. Saves the job.
+-- Stages a runnable job if a rule requires that, else makes it available. Saves the job. Returns
+-- true if it is available. `is_return` is true for retries and scheduled jobs, which are staged
+-- again only by rules with `restage`.
 local function job_admit(job, is_return)
   if job.rule then
     local plan = plan_open(job.rule)
@@ -88,7 +92,7 @@ local function job_admit(job, is_return)
   return true
 end
 
--- Makes a job that has left its lane available. Saves it.
+-- Makes a job available that was taken out of its staging lane. Saves the job.
 local function job_release(job)
   staged_end(job)
   job_make_available(job)
@@ -101,7 +105,7 @@ local function job_unstage(job)
   flush()
   local base, plan = staging_open(job.rule, job.queue), plan_open(job.rule)
   staged_end(job)
-  -- The rule may have ordered priorities only within tenants when the job was staged.
+  -- When the job was staged, the rule may have ordered priorities only within tenants.
   local fair = staging.level(base, tonumber(job.priority) or 0)
   if call('ZREM', staging_lane(fair, job.tenant), job.id) == 0 then
     if fair == base or call('ZREM', staging_lane(base, job.tenant), job.id) == 0 then return end

@@ -1,4 +1,4 @@
--- What tenants did, added up over buckets. `tenants/activity` writes those.
+-- Sums of tenant activity over time. `commands/activity_add` writes the buckets and describes them.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -9,8 +9,9 @@ local format = string.format
 
 local MINUTE = 60000
 
--- The deeds of tenants in the buckets of a letter, from the first to the last; the first may count in part. Five numbers each.
-local function deeds(letter, names, first, last, part)
+-- Returns for each tenant the sum of its activity in buckets of a kind (`h` or `m`), five numbers
+-- separated by blanks. `part` is the fraction of the first bucket that counts.
+local function activity_totals_of(letter, names, first, last, part)
   local sums = {}
   for place = 1, #names do sums[place] = {0, 0, 0, 0, 0} end
   for bucket = first, last do
@@ -27,4 +28,4 @@ local function deeds(letter, names, first, last, part)
   return sums
 end
 
-return {MINUTE = MINUTE, deeds = deeds}
+return {MINUTE = MINUTE, of = activity_totals_of}

@@ -1,4 +1,5 @@
--- How many jobs tenants have staged, which `tenants` counts among the available ones.
+-- Staged jobs of tenants, which `tenants` counts as available, and jobs of the default tenant,
+-- which is not always counted.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -15,8 +16,9 @@ on_begin(function()
   keys, bases = nil, nil
 end)
 
--- The fair queues that have jobs staged; and those of them whose hash counts all priorities: see `staging/fair_queues`.
-local function staged_in()
+-- Reads the keys of fair queues with staged jobs, and the bases, of which the hash counts all
+-- priorities: `staging/fair_queues`.
+local function read_keys()
   if keys then return end
   keys, bases = {}, {}
   for _, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
@@ -28,9 +30,9 @@ local function staged_in()
   end
 end
 
--- Jobs that a tenant has staged; `*` are all but the default one.
+-- Returns the number of a tenant's staged jobs; `*` is the sum of all tenants but the default one.
 local function staged_of(name)
-  staged_in()
+  read_keys()
   local jobs, all = 0, 0
   for _, key in ipairs(keys) do jobs = jobs + call('ZCARD', key .. ':lane:' .. (name == '*' and '_default' or name)) end
   if name ~= '*' then return jobs end
@@ -40,7 +42,8 @@ end
 
 local STATES = {'pending', 'available', 'scheduled', 'retryable', 'active'}
 
--- Jobs of the default tenant by state, in the order of `tenants`: all jobs of queues that are nobody else's.
+-- Returns the jobs of the default tenant by state, in the order of `tenants`: the counts of the
+-- queues minus the jobs of all other tenants.
 local function default_jobs(queues)
   local all = {0, 0, 0, 0, 0}
   for _, queue in ipairs(queues) do
@@ -54,12 +57,12 @@ local function default_jobs(queues)
   return all
 end
 
--- Begins to count the default tenant's jobs; the caller adds the letter d to `state.tenants`.
-local function default_count()
+-- Starts to count the default tenant's jobs. The caller adds the letter d to `state.tenants`.
+local function start_counting_default()
   local all = default_jobs(call('HKEYS', ctx.prefix .. 'queues'))
   if all[1] + all[2] + all[3] + all[4] + all[5] > 0 then
     call('HSET', ctx.prefix .. 'tenants', '_default', format('%d %d %d %d %d', unpack(all)))
   end
 end
 
-return {default_count = default_count, default_jobs = default_jobs, staged_of = staged_of}
+return {start_counting_default = start_counting_default, default_jobs = default_jobs, staged_of = staged_of}

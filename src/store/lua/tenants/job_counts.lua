@@ -1,9 +1,11 @@
--- How many jobs each tenant has that have not ended.
+-- Counts jobs of tenants that have not ended.
 --
--- tenants  hash  tenant → `pending available scheduled retryable active`, in one hash for all: whoever has none is not in it. A job
---                without a tenant is the default tenant's, which is counted from when on somebody limits it. `*` are all others
---                together. Staged jobs are counted with the available ones, so that promoting them changes no count: how many they are,
---                their lanes tell
+-- tenants  hash  tenant → `pending available scheduled retryable active`; no field for a tenant
+--                without jobs; `*` is the sum of all but the default tenant
+--
+-- Staged jobs count as available, so promotion changes no count; the size of their lanes is their
+-- number. Jobs without a tenant belong to the default tenant, which is counted only once a limit
+-- for it was set.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -13,50 +15,51 @@ local on_commit, send = runtime.on_commit, runtime.send
 local call = redis.call
 local match = string.match
 
-local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
-local counts_default, has_tallies
-local tallies -- by place in the text, and by tenant: what this call adds
-local stored -- by tenant: its text
+local POSITIONS = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
+local counts_default, has_changes
+local changes -- by place in the text, then by tenant: changes of this call
+local stored -- by tenant: its value in `tenants`
 
 on_begin(function()
   counts_default, stored = string.find(ctx.allowed, 'd', 1, true), {}
-  if has_tallies ~= false then has_tallies, tallies = false, {{}, {}, {}, {}, {}} end
+  if has_changes ~= false then has_changes, changes = false, {{}, {}, {}, {}, {}} end
 end)
 
--- The name under which a tenant's jobs are counted; false if they are not.
-local function tallied(tenant)
+-- Returns the name under which a tenant's jobs are counted; false if they are not.
+local function counted_name(tenant)
   if tenant and tenant ~= '_default' then return tenant end
   return counts_default and '_default' or false
 end
 
-local function tally(tenant, state, by)
-  local name = LIVING[state] and tallied(tenant)
-  if name then defer('tally', name, LIVING[state], by) end
+local function count_tenant(tenant, state, by)
+  local name = POSITIONS[state] and counted_name(tenant)
+  if name then defer('count_tenant', name, POSITIONS[state], by) end
 end
 
 local function add(tenant, place, by)
-  local of_place = place and tallies[place]
-  if of_place then of_place[tenant], has_tallies = (of_place[tenant] or 0) + by, true end
+  local of_place = place and changes[place]
+  if of_place then of_place[tenant], has_changes = (of_place[tenant] or 0) + by, true end
 end
 
-appliers.tally = add
+appliers.count_tenant = add
 
--- A job goes from one state to another, which counts for its queue and for its tenant.
+-- Counts a change of state, for the queue and for the tenant.
 local function count_move(queue, tenant, from, to)
-  defer('move', queue, from, to, tallied(tenant))
+  defer('move', queue, from, to, counted_name(tenant))
 end
 
 appliers.move = function(queue, from, to, tenant)
   appliers.count(queue, from, -1)
   appliers.count(queue, to, 1)
   if tenant then
-    add(tenant, LIVING[from], -1)
-    add(tenant, LIVING[to], 1)
+    add(tenant, POSITIONS[from], -1)
+    add(tenant, POSITIONS[to], 1)
   end
 end
 
--- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
-local NOBODY, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
+-- Most tenants have few jobs and so the same texts. Results for such texts are remembered between
+-- calls.
+local NO_JOBS, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
 local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()%d+()', '^%d+ %d+ %d+ %d+ ()%d+()'}
 local waiting, changed, remembered = {}, {}, 0
 
@@ -65,14 +68,15 @@ local function remember(known, text, value)
   known[text], remembered = value, remembered + 1
 end
 
--- The text with one of its numbers changed; a count that was lost cannot make it negative.
+-- Returns the text with one number changed. A number never becomes negative, even if a count was
+-- lost.
 local function text_changed(text, place, by)
   local change = by * 8 + place
   local known = changed[change]
   local result = known and known[text]
   if result then return result end
   local first, behind = match(text, PLACES[place])
-  if not first then return text_changed(NOBODY, place, by) end
+  if not first then return text_changed(NO_JOBS, place, by) end
   local number = tonumber(string.sub(text, first, behind - 1)) + by
   result = string.sub(text, 1, first - 1) .. int(number > 0 and number or 0) .. string.sub(text, behind)
   if #text > SHORT then return result end
@@ -84,17 +88,17 @@ local function text_changed(text, place, by)
   return result
 end
 
--- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
+-- Names per HMGET: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
 local PORTION = 4000
 
 local function tenants_read(names)
   for first = 1, #names, PORTION do
     local texts = call('HMGET', ctx.prefix .. 'tenants', unpack(names, first, math.min(first + PORTION - 1, #names)))
-    for position = 1, #texts do stored[names[first + position - 1]] = texts[position] or NOBODY end
+    for position = 1, #texts do stored[names[first + position - 1]] = texts[position] or NO_JOBS end
   end
 end
 
--- Reads the jobs of tenants, all of them at once.
+-- Reads the jobs of tenants, all at once.
 local function tenants_load(names)
   local unread = {}
   for position = 1, #names do
@@ -104,7 +108,8 @@ local function tenants_load(names)
   if #unread > 0 then tenants_read(unread) end
 end
 
--- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
+-- Returns how many jobs of a tenant wait, and how many of those are scheduled. Includes settled
+-- changes of this call.
 local function tenant_waits(name)
   local text = stored[name]
   if not text then
@@ -117,24 +122,24 @@ local function tenant_waits(name)
     jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
     if #text <= SHORT then remember(waiting, text, jobs) end
   end
-  if not has_tallies then return jobs[1], jobs[2] end
-  local later = tallies[3][name] or 0
-  return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
+  if not has_changes then return jobs[1], jobs[2] end
+  local later = changes[3][name] or 0
+  return jobs[1] + (changes[1][name] or 0) + (changes[2][name] or 0) + later, jobs[2] + later
 end
 
--- Jobs of a tenant by state, with what this call has settled.
+-- Returns the jobs of a tenant by state. Includes settled changes of this call.
 local function tenant_jobs(name)
   tenants_load({name})
   local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}
-  for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (tallies[place][name] or 0) end
+  for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (changes[place][name] or 0) end
   return {pending = jobs[1], available = jobs[2], scheduled = jobs[3], retryable = jobs[4], active = jobs[5]}
 end
 
 on_commit('tallies', function()
-  if not has_tallies then return end
+  if not has_changes then return end
   local texts, unread, kept, gone = {}, {'*'}, {}, {}
   for place = 1, 5 do
-    local all, of_place = 0, tallies[place]
+    local all, of_place = 0, changes[place]
     for name, by in pairs(of_place) do
       if by ~= 0 and texts[name] == nil then
         texts[name] = stored[name] or false
@@ -147,26 +152,25 @@ on_commit('tallies', function()
   if not next(texts) then return end
   tenants_read(unread)
   for place = 1, 5 do
-    for name, by in pairs(tallies[place]) do
+    for name, by in pairs(changes[place]) do
       if by ~= 0 then texts[name] = text_changed(texts[name] or stored[name], place, by) end
     end
   end
   for name, text in pairs(texts) do
-    if text == NOBODY then
+    if text == NO_JOBS then
       gone[#gone + 1] = name
     else
       kept[#kept + 1], kept[#kept + 2] = name, text
     end
   end
-  tallies, has_tallies, stored = {{}, {}, {}, {}, {}}, false, {}
+  changes, has_changes, stored = {{}, {}, {}, {}, {}}, false, {}
   send('HSET', ctx.prefix .. 'tenants', kept)
   send('HDEL', ctx.prefix .. 'tenants', gone)
 end)
 
 return {
   count_move = count_move,
-  tallied = tallied,
-  tally = tally,
+  count_tenant = count_tenant,
   tenant_jobs = tenant_jobs,
   tenant_waits = tenant_waits,
   tenants_load = tenants_load,

@@ -1,9 +1,19 @@
--- What tenants are allowed.
+-- Quotas: the weight, boost and limits of tenants.
 --
--- quotas         hash  tenant → `weight boost concurrency rate period depth scheduled soft`, `-` where there is none; `*`: those of
---                      tiers, `prefix words RS …`, the longest prefix first. A tenant's own stands in place of its tier's, as a whole
--- state.tenants  letters of what was ever asked for: o there are tenants with a quota of their own, c with a concurrency, e with what
---                an enqueue is measured by, w with a weight, b with a boost, d the default tenant is counted like any other
+-- quotas         hash  tenant → `weight boost concurrency rate period depth scheduled soft`, `-`
+--                      for none; `*` → tiers: `prefix US words RS …`
+-- state.tenants        letters, see below
+--
+-- The longest prefix that fits decides the tier. A tenant's own quota replaces that of its tier as
+-- a whole.
+--
+-- Letters of `state.tenants`; a letter stays once it was needed:
+--   o  tenants have quotas of their own
+--   c  a quota has a concurrency
+--   e  a quota limits what is enqueued
+--   w  a quota has a weight
+--   b  a quota has a boost
+--   d  the default tenant is counted like any other
 
 local ctx = require('lib/context')
 local throttle = require('tenants/throttle')
@@ -16,14 +26,14 @@ local throttle_of = throttle.of
 local call = redis.call
 local find = string.find
 
--- Whoever was at a limit within this time is not told again.
-local TOLD_AGAIN_MS = 60000
+-- Time after which an exceeded limit of the same tenant is reported again.
+local REPORT_INTERVAL_MS = 60000
 
 local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'scheduled', 'soft'}
 local NONE = {}
--- Lua's stack holds 8,000 values.
+-- Names per HMGET: Lua's stack holds 8,000 values.
 local PORTION = 4000
-local lengths, tiers, tiers_text -- remembered between calls, as they seldom change
+local lengths, tiers, tiers_text -- kept between calls
 local quotas = per_call() -- by tenant
 local has_tiers, has_own, is_capped, is_boosted
 local sub = string.sub
@@ -33,7 +43,7 @@ on_begin(function()
   is_capped, is_boosted = find(ctx.allowed, 'c', 1, true), find(ctx.allowed, 'b', 1, true)
 end)
 
--- Many tenants share the same terms.
+-- Remembered between calls: many tenants have the same quota.
 local quota_read = memoize(1000, function(words)
   local quota, place = {}, 0
   for word in string.gmatch(words, '%S+') do
@@ -43,7 +53,7 @@ local quota_read = memoize(1000, function(words)
   return quota
 end)
 
--- Tiers by their prefix, and the lengths that prefixes have, the longest first.
+-- Reads the tiers by prefix, and the lengths of prefixes, longest first.
 local function tiers_read(text)
   has_tiers = true
   if text == tiers_text then return end
@@ -64,7 +74,7 @@ local function tier_of(name)
   return NONE
 end
 
--- Reads the quotas of tenants that have their own, all of them at once.
+-- Reads quotas of tenants, all at once.
 local function own_read(names)
   local own, unknown = {}, {not has_tiers and '*' or nil}
   for _, name in ipairs(names) do
@@ -81,7 +91,7 @@ local function own_read(names)
   end
 end
 
--- Reads what tenants are allowed; nothing is kept of each where none has a quota of its own.
+-- Reads the quotas of tenants. If no tenant has one of its own, reading the tiers suffices.
 local function tenants_open(names)
   if has_own then
     own_read(names)
@@ -90,7 +100,7 @@ local function tenants_open(names)
   end
 end
 
--- What a tenant is allowed; every field may be missing.
+-- Returns the quota of a tenant; any field may be missing.
 local function tenant_quota(name)
   if ctx.allowed == '' or ctx.allowed == 'd' then return NONE end
   if not has_own then
@@ -101,20 +111,20 @@ local function tenant_quota(name)
   return quotas()[name]
 end
 
--- A name as it was before it was percent-encoded.
-local function raw(name)
+-- Decodes a percent-encoded name.
+local function decode(name)
   return (string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
--- Tells that a tenant is at a limit, and what came of it: `rejected`, `accepted` or `held`.
-local function tenant_exceeded(name, limit, current, maximum, action)
-  local id = raw(name)
+-- Emits that a tenant exceeded a limit, and the consequence: `rejected`, `accepted` or `held`.
+local function emit_exceeded(name, limit, current, maximum, action)
+  local id = decode(name)
   emit('tenant.limit_exceeded', subject(id), '"tenant_id":"' .. string.gsub(id, '[\\"]', '\\%0') .. '","limit":"' .. limit
     .. '","current":' .. int(current) .. ',"maximum":' .. int(maximum) .. ',"action":"' .. action .. '"')
 end
 
--- How many jobs a tenant may have active; false for as many as it likes.
-local function tenant_capped(name)
+-- Returns how many active jobs a tenant may have, false if there is no limit.
+local function active_limit(name)
   if not is_capped then return false end
   local cap, throttled = tenant_quota(name).concurrency or false, throttle_of(name).cap
   return throttled and math.min(throttled, cap or throttled) or cap
@@ -126,10 +136,10 @@ local function tenant_boost(name)
 end
 
 return {
-  TOLD_AGAIN_MS = TOLD_AGAIN_MS,
+  REPORT_INTERVAL_MS = REPORT_INTERVAL_MS,
   boost = tenant_boost,
-  capped = tenant_capped,
-  exceeded = tenant_exceeded,
+  active_limit = active_limit,
+  emit_exceeded = emit_exceeded,
   quota = tenant_quota,
   tenants_open = tenants_open,
 }

@@ -1,8 +1,9 @@
--- Tenants that are throttled because they are noisy neighbours. `commands/apply_throttles` writes who is.
+-- Throttles of noisy neighbours. `commands/apply_throttles` writes them.
 --
--- throttled        hash  tenant → `thousandths until concurrency`: what is left of its weight, until when (ms), and how many jobs it may
---                        have active, `-` for as many as ever. Whoever is let go is not in it
--- state.throttled  how many there are: nothing is looked up where there are none. It is there while what tenants do is counted
+-- throttled        hash  tenant → `thousandths until concurrency`: remaining part of its weight,
+--                        end in ms, limit on active jobs or `-`
+-- state.throttled        number of throttled tenants; present while activity is counted. If it is
+--                        0, nothing is looked up
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -14,7 +15,8 @@ local match = string.match
 local NONE = {}
 local known = per_call()
 
--- What is left to a tenant: `part`, of its weight in thousandths, and `cap`, how many jobs it may have active; missing where that is all.
+-- Returns the throttle of a tenant: `part`, the remaining part of its weight in thousandths, and
+-- `cap`, its limit on active jobs. A field is missing if it does not apply.
 local function throttle_of(name)
   if not ctx.state.throttled or ctx.state.throttled == '0' then return NONE end
   local throttle = known()[name]

@@ -1,16 +1,15 @@
--- How a job is cancelled together with its workflow.
+-- Cancels a job together with its workflow.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
-local workflow = require('workflows/workflow')
 local detach = require('queue/detach')
 
 local job_save, job_set, mark = job_module.save, job_module.set, job_module.mark
-local workflows = workflow.workflows
 local job_cancel = detach.job_cancel
 
--- What is active may finish, but does not wait again: see `give_up` in `queue/due`.
-workflows.cancel_job = function(job)
+-- Cancels a job of a workflow that was cancelled. An active job may finish, but is not retried: see
+-- `give_up` in `queue/due`.
+local function cancel_job(job)
   if job.finished ~= '' then return end
   if job.state == 'active' then
     mark(job, 'c')
@@ -20,4 +19,4 @@ workflows.cancel_job = function(job)
   job_cancel(job)
 end
 
-return true
+return {cancel_job = cancel_job}

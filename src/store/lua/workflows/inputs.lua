@@ -1,4 +1,4 @@
--- The input of a job of a workflow: the results of the steps before it.
+-- The input of a workflow's job: results of the steps before it.
 
 local ctx = require('lib/context')
 local read = require('workflows/node').read
@@ -6,7 +6,8 @@ local read = require('workflows/node').read
 local call = redis.call
 local concat = table.concat
 
--- Appends what each of so many nodes from `first` on gave: a job its result, a chain that of its last step, the others an array.
+-- Appends the outputs of `count` nodes from `first` on. The output of a job is its result, that of
+-- a chain is its last step's, that of a group or batch is an array.
 local function outputs(key, first, count, list)
   if count == 0 then return list end
   local numbers = {}
@@ -25,7 +26,8 @@ local function outputs(key, first, count, list)
   return list
 end
 
--- What came before a node: the steps before it in its chain, and before that chain; for a callback its batch's jobs.
+-- Appends the inputs of a node: outputs of the steps before it in its chain, and before that chain;
+-- for a callback, of the jobs of its batch.
 local function inputs(key, number, list)
   local node = read(call('HGET', key .. ':nodes', number))
   if not node.parent then return list end
@@ -36,7 +38,7 @@ local function inputs(key, number, list)
   return list
 end
 
--- What a job of a workflow is given to work on, as a JSON array. Nothing once all of that is gone.
+-- Returns the input of a job as a JSON array, or '' once it is deleted.
 local function job_inputs(job)
   local key = ctx.prefix .. 'workflow:' .. job.workflow
   if call('EXISTS', key) == 0 then return call('GET', ctx.prefix .. 'par:' .. job.id) or '' end

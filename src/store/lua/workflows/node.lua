@@ -1,4 +1,5 @@
--- A node of a workflow, as text: a job, or a chain, group or batch of nodes. `workflows/workflow` describes the fields.
+-- Encodes and decodes nodes of workflows: jobs, and chains, groups and batches of nodes.
+-- `workflows/workflow` describes the fields.
 
 local int = require('lib/number').int
 local wire = require('lib/wire')

@@ -1,4 +1,4 @@
--- A workflow as Rust shows it.
+-- The representation of a workflow for Rust.
 
 local ctx = require('lib/context')
 
@@ -6,14 +6,18 @@ local call = redis.call
 local head, join = require('lib/record').head, require('lib/wire').join
 local node_read = require('workflows/node').read
 
--- Whether a caller who sees one tenant's, or all, sees a workflow.
+-- Returns true if a workflow of `tenant` is visible to a caller limited to tenant `scope`; '' sees
+-- all.
 local function workflow_is_in(tenant, scope)
   return scope == '' or scope == (tenant and tenant ~= '' and tenant or '_default')
 end
 
--- {{state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed, tenant, steps}, nodes, {number, result, …}}, or nil. A job
--- that has begun and not ended is followed by US state US started, as it is now, and, if that is wanted, by US progress US data, as
--- its worker reported them.
+-- Returns {{state, kind, name, meta, created, finished, jobs, jobs that succeeded, jobs that
+-- failed, tenant, steps}, nodes, {number, result, …}}, or nil if the workflow does not exist or is
+-- not visible.
+--
+-- The node of a job that has begun and not ended is followed by US state US started of the job; if
+-- `with_progress`, also by US progress US data as its worker reported them.
 local function workflow_view(id, scope, with_progress)
   local key = ctx.prefix .. 'workflow:' .. id
   local header = call('HMGET', key, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant', 'steps')

@@ -1,93 +1,71 @@
--- Workflows. A job that ends moves its workflow on in the same script, so that no crash can fall in between.
+-- Advances workflows. The script that ends a job also advances its workflow, so no crash can
+-- separate the two. `workflows/record` reads and writes them.
 --
--- workflow:ID          hash  state, kind, name and meta (JSON), tenant, created, finished, by (who made it), op (who cancelled it), nodes
---                            and jobs (how many), ok and failed (of its jobs), bytes (of results); if the client named its steps,
---                            steps: number of the node US layer US name, separated by RS
--- workflow:ID:nodes    hash  number → node, fields separated by US, from 0 on, each before its children. A job: `job`, parent, slot,
---                            state, id, type, started, finished. Others: chain, group or batch, parent, slot, state, first
---                            child, children, callbacks after them, children that succeeded and failed, callbacks that
---                            are under way, finished. A slot is an index or a callback's name.
--- workflow:ID:jobs     hash  number → words of a job whose turn has not come, separated by RS
--- workflow:ID:results  hash  number → result of a job, as long as the workflow is kept
--- workflows            zset  those that ended, by when
--- workflows:todo       list  what a call had no room for, `start`, `cancel` or `ended` and of which job; the tick does it
+-- workflow:ID          hash  see below
+-- workflow:ID:nodes    hash  number from 0 → node; each node comes before its children
+-- workflow:ID:jobs     hash  number → words of a job that is not stored yet, separated by RS
+-- workflow:ID:results  hash  number → result of a job
+-- workflows            zset  workflows that ended, by time
+-- workflows:todo       list  deferred steps, done by the tick: `start`, `cancel` or `ended`, and
+--                            the job
 --
--- A node is `waiting`, then `open`, then completed, failed or cancelled. What is left waiting inside something that ended is
--- cancelled: Rust shows it so, and nothing is written.
+-- Fields of `workflow:ID`:
+--   state, kind, tenant  state; chain, group or batch; tenant
+--   name, meta           JSON
+--   created, finished    times
+--   by, op               operations that created and cancelled it
+--   nodes, jobs          numbers of nodes and of jobs
+--   ok, failed           numbers of jobs that completed and that failed
+--   bytes                size of the results
+--   steps                if the client named its steps: number of the node US layer US name,
+--                        separated by RS
+--
+-- A node is fields separated by US:
+--   job     `job`, parent, slot, state, id, type, started, finished
+--   others  `chain`, `group` or `batch`, parent, slot, state, first child, number of children,
+--           number of callbacks after them, children that succeeded, children that failed,
+--           callbacks under way, finished
+--
+-- A slot is an index or the name of a callback. A node is `waiting`, then `open`, then completed,
+-- failed or cancelled. A batch is `spoilt` once a callback has failed while others are under way.
+-- Nodes still waiting inside a node that ended count as cancelled: Rust shows them so, and nothing
+-- is written.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local enqueue = require('queue/enqueue')
 local finish = require('queue/finish')
+local cancel_job = require('workflows/cancel_job').cancel_job
 local job_inputs = require('workflows/inputs').of_job
-local node_codec = require('workflows/node')
+local record = require('workflows/record')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, flush, gather = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather
+local on_begin, emit, gather = runtime.on_begin, runtime.emit, runtime.gather
 local guarded, int, on_commit, apply_deferred = runtime.guarded, runtime.int, runtime.on_commit, runtime.apply_deferred
 local subject = runtime.subject
 local job_load, marked = job_module.load, job_module.marked
 local WORDS, store = enqueue.WORDS, enqueue.store
-local SHORTEST = finish.SHORTEST
+local emit_event, touch, write_all = record.emit_event, record.touch, record.write_all
+local workflow_finish, workflow_node, workflow_open = record.finish, record.node, record.open
 local call = redis.call
 local match = string.match
 
 local workflows = {}
 
--- Jobs that one call starts, which bounds how long Redis is busy with it.
-local STARTS_A_CALL = 200
--- Results that a workflow keeps; later ones are passed on by reference.
+-- Jobs started per call, to bound the time in Redis.
+local STARTS_PER_CALL = 200
+-- Bytes of results that a workflow keeps; later results are passed on by reference.
 local MOST_BYTES = 4194304
 local JOB_WORDS = wire.pattern(WORDS, wire.RECORD)
-local opened, ended, starts, known_queues
+local ended, starts, known_queues
 
 on_begin(function()
-  opened, ended, starts, known_queues = {}, {}, 0, {}
+  ended, starts, known_queues = {}, 0, {}
 end)
 
-local function workflow_new(id, kind, name, created, tenant)
-  local workflow = {id = id, key = ctx.prefix .. 'workflow:' .. id, state = 'running', kind = kind, name = name, created = created,
-    tenant = tenant ~= '' and tenant or nil,
-    ok = 0, failed = 0, bytes = 0, nodes = {}, touched = {}}
-  opened[id] = workflow
-  return workflow
-end
-
--- The workflow, or false if there is none.
-local function workflow_open(id)
-  if opened[id] == nil then
-    local f = call('HMGET', ctx.prefix .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op', 'tenant')
-    opened[id] = false
-    if f[1] then
-      local workflow = workflow_new(id, f[2], f[3], f[4], f[9] or '')
-      workflow.state, workflow.ok, workflow.failed = f[1], tonumber(f[5]), tonumber(f[6])
-      workflow.bytes, workflow.op = tonumber(f[7]), f[8]
-    end
-  end
-  return opened[id]
-end
-
-local function workflow_node(workflow, number)
-  local node = workflow.nodes[number]
-  if not node then
-    node = node_codec.read(call('HGET', workflow.key .. ':nodes', number))
-    workflow.nodes[number] = node
-  end
-  return node
-end
-
-local function touch(workflow, number)
-  workflow.touched[number] = true
-end
-
-local function tell(workflow, kind, more)
-  local name = workflow.name ~= '' and ',"workflow_name":' .. workflow.name or ''
-  emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
-end
-
--- Numbers of the jobs whose turn comes with a node's.
-local function turn(workflow, number, jobs)
+-- Opens a node and returns the numbers of the jobs that start with it.
+local function open_node(workflow, number, jobs)
   local node = workflow_node(workflow, number)
   if node.kind == 'job' then
     jobs[#jobs + 1] = number
@@ -95,11 +73,11 @@ local function turn(workflow, number, jobs)
   end
   node.state = 'open'
   touch(workflow, number)
-  for child = node.first, node.first + (node.kind == 'chain' and 1 or node.count) - 1 do turn(workflow, child, jobs) end
+  for child = node.first, node.first + (node.kind == 'chain' and 1 or node.count) - 1 do open_node(workflow, child, jobs) end
   return jobs
 end
 
--- Stores a job whose turn has come, by the same way as any other.
+-- Stores a job of the workflow as any other job is stored.
 local function start(workflow, number, words)
   if not words then
     local text = call('HGET', workflow.key .. ':jobs', number)
@@ -114,25 +92,26 @@ local function start(workflow, number, words)
   touch(workflow, number)
 end
 
--- Leaves something about a job to the tick: `start` or `cancel`.
-workflows.later = function(workflow, what, number)
+-- Defers a step of a job to the tick: `start` or `cancel`.
+workflows.defer = function(workflow, what, number)
   gather('RPUSH', ctx.prefix .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
 end
 
 local function start_all(workflow, jobs)
   for _, number in ipairs(jobs) do
-    if starts < STARTS_A_CALL then
+    if starts < STARTS_PER_CALL then
       starts = starts + 1
       start(workflow, number)
     else
-      workflows.later(workflow, 'start', number)
+      workflows.defer(workflow, 'start', number)
     end
   end
 end
 
--- Words of the jobs that come first, one after the other, and their numbers; `text_of` tells the words of a job.
-workflows.first = function(workflow, text_of)
-  local words, jobs = {}, turn(workflow, 0, {})
+-- Returns the words of the first jobs, one job after the other, and their numbers.
+-- `text_of(number)` returns the words of a job as stored.
+workflows.first_jobs = function(workflow, text_of)
+  local words, jobs = {}, open_node(workflow, 0, {})
   for index, number in ipairs(jobs) do
     local of_job = {match(text_of(number), JOB_WORDS)}
     for position = 1, WORDS do words[(index - 1) * WORDS + position] = of_job[position] end
@@ -140,35 +119,29 @@ workflows.first = function(workflow, text_of)
   return words, jobs
 end
 
--- Starts the jobs that come first. If there are more than one call may start, the tick does: storing the workflow itself takes long
--- enough then. Unless they must be stored together.
-workflows.begin = function(workflow, words, jobs, all_at_once)
-  tell(workflow, 'created')
-  tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
-  local starts_now = all_at_once or #jobs <= STARTS_A_CALL
+-- Starts the first jobs. If there are more than one call may start, the tick starts all of them,
+-- because storing the workflow takes long enough; unless `all_at_once`.
+workflows.start = function(workflow, words, jobs, all_at_once)
+  emit_event(workflow, 'created')
+  emit_event(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
+  local starts_now = all_at_once or #jobs <= STARTS_PER_CALL
   for index, number in ipairs(jobs) do
     if starts_now then
       start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
     else
-      workflows.later(workflow, 'start', number)
+      workflows.defer(workflow, 'start', number)
     end
   end
 end
 
-local function workflow_finish(workflow, state)
-  workflow.state, workflow.finished = state, ctx.now_text
-  tell(workflow, state, ',"state":"' .. state .. '","completed_count":' .. int(workflow.ok) .. ',"failed_count":' .. int(workflow.failed)
-    .. ',"duration_ms":' .. int(ctx.now - tonumber(workflow.created)))
-end
-
--- A batch's jobs have all ended: the callbacks that this calls for begin.
-local function fire(workflow, node)
+-- Starts the callbacks of a batch of which all jobs have ended. Returns true if there are any.
+local function start_callbacks(workflow, node)
   local jobs = {}
   for number = node.first + node.count, node.first + node.count + node.callbacks - 1 do
     local callback = workflow_node(workflow, number)
     if callback.slot == 'on_complete' or callback.slot == (node.failed == 0 and 'on_success' or 'on_failure') then
       jobs[#jobs + 1] = number
-      tell(workflow, 'callback_fired', ',"callback":"' .. callback.slot .. '","job_id":"' .. callback.id .. '"')
+      emit_event(workflow, 'callback_fired', ',"callback":"' .. callback.slot .. '","job_id":"' .. callback.id .. '"')
     end
   end
   node.fired = #jobs
@@ -176,7 +149,7 @@ local function fire(workflow, node)
   return #jobs > 0
 end
 
--- A node has ended, and perhaps what it is part of.
+-- Ends a node, and its parent if that was the last part of it.
 local function node_end(workflow, number, state)
   local node = workflow_node(workflow, number)
   node.state, node.finished = state, ctx.now_text
@@ -191,17 +164,17 @@ local function node_end(workflow, number, state)
     return node_end(workflow, node.parent, parent.state == 'spoilt' and 'failed' or 'completed')
   end
   local part = parent.kind == 'chain' and 'step' or 'job'
-  tell(workflow, part .. (succeeded and '_completed' or '_failed'), ',"' .. part .. '_index":' .. node.slot .. ',"state":"' .. state .. '"'
+  emit_event(workflow, part .. (succeeded and '_completed' or '_failed'), ',"' .. part .. '_index":' .. node.slot .. ',"state":"' .. state .. '"'
     .. (node.id and ',"job_id":"' .. node.id .. '"' or ''))
   if succeeded then parent.ok = parent.ok + 1 else parent.failed = parent.failed + 1 end
   if parent.kind == 'chain' then
     if not succeeded then return node_end(workflow, node.parent, 'failed') end
     if parent.ok == parent.count then return node_end(workflow, node.parent, 'completed') end
-    return start_all(workflow, turn(workflow, number + 1, {}))
+    return start_all(workflow, open_node(workflow, number + 1, {}))
   end
   if parent.ok + parent.failed < parent.count then return end
   if parent.kind == 'group' then return node_end(workflow, node.parent, parent.failed == 0 and 'completed' or 'failed') end
-  if not fire(workflow, parent) then node_end(workflow, node.parent, 'completed') end
+  if not start_callbacks(workflow, parent) then node_end(workflow, node.parent, 'completed') end
 end
 
 local function keep_result(workflow, number, job)
@@ -214,13 +187,13 @@ end
 
 local function job_ended(job, state, keep_ms)
   local workflow, number = workflow_open(job.workflow), tonumber(job.node)
-  -- A dead letter may be retried when its workflow is long gone.
+  -- A dead letter may be retried after its workflow was deleted, so it keeps its input.
   if keep_ms and job.inputs then
     local inputs = workflow and marked(job, 'd') and job_inputs(job)
     if inputs then call('SET', ctx.prefix .. 'par:' .. job.id, inputs, 'PX', keep_ms) else call('PEXPIRE', ctx.prefix .. 'par:' .. job.id, keep_ms) end
   end
   local node = workflow and workflow_node(workflow, number)
-  -- One that was retried from the dead letter has ended before.
+  -- The node of a retried dead letter has ended before.
   if not node or node.state ~= 'open' then return end
   local outcome = state == 'discarded' and 'failed' or state
   node.started = job.started
@@ -238,19 +211,19 @@ local function job_ended(job, state, keep_ms)
   node_end(workflow, number, outcome)
 end
 
-local function advance_workflow(job, state, keep_ms)
+local function on_job_ended(job, state, keep_ms)
   ended[#ended + 1] = {job, state, keep_ms}
 end
 
--- Does what earlier calls had no room for. Returns how much that was.
-local function catch_up(entry)
+-- Carries out one deferred step.
+local function run_step(entry)
   local what, id, number, job_id, state = match(entry, '^(%l+) (%S+) (%d+) ?(%S*) ?(%S*)$')
   local workflow = workflow_open(id)
   if not workflow then return end
   if what == 'cancel' then
     local node = workflow_node(workflow, tonumber(number))
     local job = node.state == 'open' and job_load(node.id)
-    if job then workflows.cancel_job(job) end
+    if job then cancel_job(job) end
   elseif what == 'ended' then
     ended[#ended + 1] = {{id = job_id, workflow = id, node = number, started = '', marks = ''}, state}
   elseif workflow.state == 'running' and workflow_node(workflow, tonumber(number)).state == 'waiting' then
@@ -258,34 +231,15 @@ local function catch_up(entry)
   end
 end
 
-workflows.catch_up = function(limit)
+workflows.run_deferred = function(limit)
   local entries = call('LPOP', ctx.prefix .. 'workflows:todo', limit) or {}
   for _, entry in ipairs(entries) do
-    if guarded(catch_up, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end
+    if guarded(run_step, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end
   end
   return #entries
 end
 
-local KEPT_AS = {completed = 'completed', cancelled = 'cancelled', failed = 'discarded'}
-
-local function write(workflow)
-  local key = workflow.key
-  if not next(workflow.touched) and not workflow.finished then return end
-  for number in pairs(workflow.touched) do
-    gather('HSET', key .. ':nodes', number, node_codec.write(workflow.nodes[number]))
-  end
-  call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
-  if workflow.finished then -- in this call
-    flush()
-    call('HSET', key, 'finished', workflow.finished, 'op', workflow.op or '')
-    local keep_ms = math.max(finish.retention(KEPT_AS[workflow.state]), SHORTEST)
-    call('UNLINK', key .. ':jobs')
-    for _, part in ipairs({'', ':nodes', ':results'}) do call('PEXPIRE', key .. part, keep_ms) end
-    call('ZADD', ctx.prefix .. 'workflows', ctx.now_text, workflow.id)
-  end
-end
-
--- First of all, because jobs that are stored here are written like those that the verb stored.
+-- The first phase, because jobs stored here are written by the later phases.
 on_commit('workflows', function()
   for _, entry in ipairs(ended) do
     if guarded(job_ended, unpack(entry)) then
@@ -293,19 +247,11 @@ on_commit('workflows', function()
     end
   end
   apply_deferred()
-  for _, workflow in pairs(opened) do
-    if workflow then write(workflow) end
-  end
+  write_all()
 end)
 
 on_begin(function()
-  finish.advance_workflow = advance_workflow
+  finish.advance_workflow = on_job_ended
 end)
 
-return {
-  finish = workflow_finish,
-  new = workflow_new,
-  node = workflow_node,
-  open = workflow_open,
-  workflows = workflows,
-}
+return {workflows = workflows}
