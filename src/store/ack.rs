@@ -1,4 +1,4 @@
-//! A worker's answers for the jobs that it holds: ack and nack.
+//! Acks and nacks: the workers' answers for their active jobs.
 
 use super::batch::Verb;
 use super::codec::wire;
@@ -10,18 +10,18 @@ use crate::job::{Failure, Scope, id};
 use redis::Cmd;
 use std::sync::Arc;
 
-/// A worker's word that a job is done.
+/// A worker's report that a job is completed.
 #[derive(Clone, Debug)]
 pub struct Ack {
     pub job_id: String,
     pub worker: Option<String>,
-    /// JSON text.
+    /// The job's result, as JSON.
     pub result: Option<String>,
-    /// Given by the client to get the first answer again on a repeat.
+    /// The client's key for this request. A repeat with the same key gets the first answer again.
     pub idempotency_key: Option<String>,
 }
 
-/// A worker's word that a job failed, or that it hands it back.
+/// A worker's report that a job failed, or its request to put the job back into its queue.
 #[derive(Clone, Debug)]
 pub struct Nack {
     pub job_id: String,
@@ -31,7 +31,7 @@ pub struct Nack {
     pub idempotency_key: Option<String>,
 }
 
-/// A worker's answer, and whose jobs it may be about.
+/// A worker's answer with the scope of its client.
 pub(super) struct Scoped<T> {
     answer: T,
     scope: Scope,
@@ -105,7 +105,8 @@ impl Verb for NackVerb {
     }
 }
 
-/// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
+/// Returns the operation's id: the client's idempotency key, so that a repeat is recognized, or a
+/// new id.
 fn op(verb: &str, idempotency_key: Option<&str>) -> String {
     idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
 }
@@ -120,7 +121,7 @@ impl Store {
         self.ack.submit(Scoped { answer: ack, scope: self.scope.clone() }).await?
     }
 
-    /// Fails an active job, or hands it back.
+    /// Fails an active job, or puts it back into its queue if [`Nack::requeue`] is set.
     pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
         self.nack.submit(Scoped { answer: nack, scope: self.scope.clone() }).await?
     }

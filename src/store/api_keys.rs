@@ -1,4 +1,4 @@
-//! API keys that were made at run time.
+//! API keys that were created at run time.
 
 use super::codec::wire;
 use super::script::{KEY_ADD, KEY_REVOKE};
@@ -7,33 +7,33 @@ use crate::auth::{ApiKey, Digest, Role};
 use crate::job::escape::{escape, unescape};
 use crate::job::json;
 
-/// Keys at most: every process knows all of them.
+/// Largest number of stored keys. Every process keeps all of them in memory.
 const MOST: usize = 1000;
 
-/// A key that the store holds, and when it was made, in milliseconds.
+/// A stored key and its creation time in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKey {
     pub key: ApiKey,
     pub created: i64,
 }
 
-/// What became of a new key.
+/// The outcome of adding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKept {
     Kept,
-    /// There are as many keys as there may be.
+    /// The store has reached its largest number of keys.
     Full {
         most: usize,
     },
-    /// Other keys of that name have another role or tenant.
+    /// Other keys of this name have another role or tenant.
     Differs,
-    /// As many keys of that name are valid as may be.
+    /// The largest number of valid keys of this name is reached.
     Many,
     /// Nobody could make or revoke keys any more.
     NoAdmin,
 }
 
-/// What became of the wish to revoke a key.
+/// The outcome of revoking a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDropped {
     Dropped,
@@ -43,12 +43,12 @@ pub enum KeyDropped {
 }
 
 impl Store {
-    /// All keys, by name and then by age.
+    /// Returns all keys, sorted by name and then by creation time.
     pub async fn api_keys(&self) -> Result<Vec<StoredKey>, Error> {
         let mut command = redis::cmd("HVALS");
         command.arg(self.core.keys.api_keys());
         let records = reply::texts(self.core.command("api_keys", command).await?, "api keys")?;
-        // One that cannot be read opens nothing, and must not keep the others from opening what they do.
+        // An unreadable key is ignored, so that it does not lock out the others.
         let readable = |record: &String| {
             stored_key(record).or_else(|| {
                 tracing::error!("cannot read a stored API key: it is not valid");
@@ -60,7 +60,7 @@ impl Store {
         Ok(keys)
     }
 
-    /// Adds a key, for `by`, beside those of the configuration.
+    /// Adds a key on behalf of `by`. The limits also count the keys of the configuration.
     pub async fn keep_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<KeyKept, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
@@ -81,7 +81,8 @@ impl Store {
         }
     }
 
-    /// Revokes a key by its id, for `by`, beside those of the configuration.
+    /// Revokes a key by its id, on behalf of `by`. A configured key that can manage keys allows
+    /// revoking the last stored one.
     pub async fn drop_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<KeyDropped, Error> {
         let managed = configured.iter().any(ApiKey::rules);
         let fill = |command: &mut redis::Cmd, again: bool| {

@@ -1,44 +1,45 @@
-//! Group commit: requests that wait at the same moment go to Redis as one script call.
+//! Group commit: sends requests that wait at the same time as one script call.
 //!
-//! There is no timer. A lone request is sent at once; only while calls are under way do others gather, and they go
-//! together when one comes back. So latency is never traded for throughput, and load makes the batches.
+//! There is no timer. A lone request is sent at once. Requests gather only while calls are in
+//! flight, and the next call takes them together, so batches grow with load and never add latency.
 
 use super::error::Error;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// Jobs in one call, which bounds how long Redis is busy with it.
+/// Largest number of jobs in one call; bounds how long the call occupies Redis.
 pub(super) const MOST_JOBS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// Requests that may wait; more are refused, because they would wait longer than their clients do.
+/// Largest number of waiting requests. More are refused, because they would wait longer than their
+/// clients do.
 const MOST_WAITING: usize = 20_000;
 
-/// A verb that takes many requests in one call.
+/// An operation that takes several requests in one call.
 pub(super) trait Verb: Send + Sync + 'static {
     type Request: Send + Sync + 'static;
     type Reply: Send + 'static;
 
-    /// Calls under way at once. One makes the largest groups; a second keeps Redis busy while the answers of the first are
-    /// handed out, which pays where no other verb would.
+    /// Number of calls in flight. One gives the largest groups. A second keeps Redis busy while the
+    /// replies of the first are handed out, which pays if no other operation runs meanwhile.
     const IN_FLIGHT: usize = 1;
 
-    /// How many jobs and bytes a request adds to a call.
+    /// Returns the numbers of jobs and bytes that a request adds to a call.
     fn weight(request: &Self::Request) -> (usize, usize);
 
-    /// Runs one call; a reply for each request, in their order.
+    /// Runs one call. Returns a reply for each request, in their order.
     fn run(&self, requests: Vec<Self::Request>) -> impl Future<Output = Result<Vec<Self::Reply>, Error>> + Send;
 }
 
 type Waiting<V> = (<V as Verb>::Request, oneshot::Sender<Result<<V as Verb>::Reply, Error>>);
 
-/// The entrance to a verb's queue; clones share it.
+/// The sending side of an operation's queue; clones share it.
 pub(super) struct Batcher<V: Verb> {
     queue: mpsc::Sender<Waiting<V>>,
 }
 
 impl<V: Verb> Batcher<V> {
-    /// Starts the task that sends calls; it ends when the last handle is gone.
+    /// Starts the task that sends calls. The task ends when the last handle is dropped.
     pub(super) fn start(verb: V, tasks: &TaskTracker) -> Self {
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
         tasks.spawn(send_calls(Arc::new(verb), waiting, tasks.clone()));
@@ -60,7 +61,8 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
     let in_flight = Arc::new(Semaphore::new(V::IN_FLIGHT));
     let mut held_over: Option<Waiting<V>> = None;
     loop {
-        // The permit comes first: what arrives while calls are under way gathers in the queue.
+        // Take the permit first, so that requests which arrive while calls are in flight gather in
+        // the queue.
         let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
         let first = match held_over.take() {
             Some(first) => first,
@@ -69,8 +71,8 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
                 None => return,
             },
         };
-        // One turn for whoever is ready to run: requests that have arrived but were not read yet join this call. A lone
-        // request waits for nobody.
+        // Yield once, so that requests which have arrived but were not read yet join this call. A
+        // lone request does not wait for others.
         tokio::task::yield_now().await;
         let (mut jobs, mut bytes) = V::weight(&first.0);
         let mut group = vec![first];
@@ -94,7 +96,8 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
     }
 }
 
-/// A client that is gone has dropped its receiver; what its reply holds is released by the reply's own drop.
+/// Sends each caller its reply. If the caller is gone, the reply is dropped, and its `Drop`
+/// releases what it holds.
 fn hand_out<R>(outcome: Result<Vec<R>, Error>, replies: Vec<oneshot::Sender<Result<R, Error>>>) {
     match outcome {
         Ok(results) if results.len() == replies.len() => {

@@ -1,4 +1,4 @@
-//! Crons: registered under a name, fired at most once for each time.
+//! Crons: registered under a name, and fired at most once for each scheduled time.
 
 use super::jobs::{self, Enqueued};
 use super::reply;
@@ -8,80 +8,82 @@ use crate::job::{CronJob, NewJob, Record, json};
 use redis::Value;
 use std::sync::Arc;
 
-/// Crons that there may be: all of them may be due at the same minute.
+/// Largest number of crons. All of them may be due in the same minute.
 pub const MOST_CRONS: usize = 10_000;
 
-/// Crons whose times one call changes, which bounds how long Redis is busy with it.
+/// Number of crons that one call retimes; bounds how long the call occupies Redis.
 const RETIMED_A_CALL: usize = 1000;
 
 /// A cron as it is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredCron {
-    /// As in the store: with the namespace of the tenant that registered it.
+    /// The name in the store, with the namespace of the tenant that registered it.
     pub name: String,
-    /// What [`CronJob::document`] made.
+    /// The text that [`CronJob::document`] returned.
     pub document: String,
-    /// Another one after each change.
+    /// Changes with every registration.
     pub version: String,
     pub created: i64,
-    /// When it fires next; never while it is disabled.
+    /// Time of the next firing in milliseconds; `None` while the cron is disabled.
     pub next: Option<i64>,
-    /// The time for which it last fired.
+    /// The scheduled time of the last firing, in milliseconds.
     pub last: Option<i64>,
     pub runs: u64,
 }
 
-/// Crons of one moment.
+/// A page of crons, read at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Timetable {
-    /// The store's time.
+    /// The store's time in milliseconds.
     pub now: i64,
-    /// When the next of all crons is due.
+    /// When the first of all crons is due.
     pub first: Option<i64>,
-    /// How many match the question.
+    /// Number of crons that match the query, on all pages.
     pub total: usize,
-    /// Present if the clock was set back after next times were computed; to be passed to [`Store::retime_crons`].
+    /// Set if the clock was set back after next times were computed. Pass it to
+    /// [`Store::retime_crons`].
     pub outdated: Option<String>,
     pub crons: Vec<StoredCron>,
 }
 
-/// What became of a registration.
+/// The outcome of registering a cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
     Created,
     Changed,
-    /// Somebody else changed it meanwhile.
+    /// Another client changed the cron since the given version.
     Stale,
-    /// There are as many as there may be.
+    /// There are [`MOST_CRONS`] crons already.
     Full,
 }
 
-/// A cron's job, or why there is none.
+/// A cron's job and the version of the plan rules it was prepared under, or the reason for having
+/// no job.
 pub type Made = Result<(Box<NewJob>, Arc<str>), &'static str>;
 
-/// A cron that is to fire.
+/// A cron to fire.
 pub struct Firing<'a> {
     /// The cron's name in the store.
     pub name: &'a str,
     pub cron: &'a CronJob,
-    /// The version under which it was read.
+    /// The version that the caller has read.
     pub version: &'a str,
-    /// The time for which it fires; `None` if a person asked.
+    /// The scheduled time; `None` if a person triggered the cron.
     pub at: Option<i64>,
-    /// Its next time after that.
+    /// The scheduled time after this one.
     pub next: Option<i64>,
 }
 
-/// What became of a firing.
+/// The outcome of firing a cron.
 #[derive(Clone, Debug)]
 pub enum Fired {
-    /// Its job is stored.
+    /// The job is stored.
     Stored(Box<Record>),
-    /// Another process fired it, or somebody changed it.
+    /// Another process has fired the cron, or it was changed or removed.
     Gone,
-    /// Other plan rules hold than those the job was prepared under.
+    /// The plan rules have changed since the job was prepared.
     Stale,
-    /// There is no job, why, and because of which.
+    /// No job was stored; the reason, and the job that caused it, if one did.
     Skipped { why: String, job: Option<String> },
 }
 
@@ -110,25 +112,25 @@ impl Store {
         }
     }
 
-    /// Removes a cron; jobs that it made stay.
+    /// Removes a cron. Jobs that it enqueued stay.
     pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
         let name = self.scope.qualified(name);
         CRON_REMOVE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
-    /// A cron has no next time until it is registered anew.
+    /// Disables a cron until it is registered again, by clearing its next time.
     pub async fn rest_cron(&self, name: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(self.core.keys.crons()).arg("XX").arg("+inf").arg(name);
         self.core.command("rest_cron", command).await.map(drop)
     }
 
-    /// A cron by its name, and the store's time.
+    /// Returns a cron by its name; the timetable is empty if there is none.
     pub async fn cron(&self, name: &str) -> Result<Timetable, Error> {
         self.timetable(&["one", &self.scope.qualified(name)]).await
     }
 
-    /// Crons in the order of their names: enabled ones, disabled ones or both.
+    /// Returns a page of crons, sorted by name. `enabled` selects enabled or disabled ones.
     pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<Timetable, Error> {
         let which = match enabled {
             None => "",
@@ -138,7 +140,7 @@ impl Store {
         if !self.scope.owns_queues() {
             return self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await;
         }
-        // Those of all tenants are in one list.
+        // The store has one list for all tenants, so filter and page here.
         let mut table = self.timetable(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
         table.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
         table.total = table.crons.len();
@@ -146,13 +148,14 @@ impl Store {
         Ok(table)
     }
 
-    /// Crons that are due, the longest first.
+    /// Returns crons that are due, the longest overdue first.
     pub async fn due_crons(&self, limit: usize) -> Result<Timetable, Error> {
         self.timetable(&["due", &limit.to_string()]).await
     }
 
-    /// Sets crons to earlier times, `(name, next time as it was read, new time)` each, unless they were fired or changed since they
-    /// were read. `outdated` is what [`Timetable::outdated`] was, so that it is known that all next times are right again.
+    /// Moves crons to earlier times: `(name, next time as read, new time)` each. Skips crons that
+    /// were fired or changed since they were read. `outdated` is [`Timetable::outdated`]; the last
+    /// call records that all next times are correct again.
     pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
         let mut portions = times.chunks(RETIMED_A_CALL).peekable();
         loop {
@@ -198,7 +201,8 @@ impl Store {
         Ok(table)
     }
 
-    /// Fires a cron: its job is stored, or it is told why not, and its next time is set, all in one step.
+    /// Fires a cron: stores its job, or records the reason for having none, and sets the next time,
+    /// all in one step.
     pub async fn fire(&self, firing: &Firing<'_>, made: Made) -> Result<Fired, Error> {
         let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
         let expression = json::quoted(&firing.cron.expression);
@@ -230,7 +234,8 @@ impl Store {
                     let record = records.into_iter().next().ok_or_else(|| Error::unreadable("fire"))?;
                     Ok(Fired::Stored(Box::new(record)))
                 }
-                _ => Err(Error::unreadable("fire")), // the script tells of the others as skipped
+                // the script reports all other outcomes as skipped
+                _ => Err(Error::unreadable("fire")),
             },
             ("gone", _) => Ok(Fired::Gone),
             ("stale", _) => Ok(Fired::Stale),
@@ -243,7 +248,7 @@ impl Store {
     }
 }
 
-/// A time in milliseconds; none is empty or infinite.
+/// Parses a time in milliseconds. `None` if the text is empty or infinite.
 fn time(text: &str) -> Option<i64> {
     text.parse::<f64>().ok().filter(|at| at.is_finite()).map(|at| at as i64)
 }

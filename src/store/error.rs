@@ -1,4 +1,4 @@
-//! What can go wrong between us and Redis, in terms of what a caller can do about it.
+//! Errors of the store, sorted by what a caller can do about them.
 
 use redis::{Arg, Cmd, ErrorKind, RedisError};
 use std::time::Duration;
@@ -6,55 +6,57 @@ use std::time::Duration;
 /// A failed call to the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Redis is away, loading, full or read-only: try again a little later.
+    /// Redis is unreachable, loading, full or read-only. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Redis did not answer in time; the call may or may not have been carried out.
+    /// Redis did not answer in time. The call may or may not have been carried out.
     #[error("the store did not answer within {0:?}")]
     Timeout(Duration),
     /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has carried it out.
     #[error("the store carried the call out, but {confirmed} of {wanted} replicas confirmed it within {within:?}")]
     Unconfirmed { confirmed: usize, wanted: usize, within: Duration },
-    /// More requests are waiting for Redis than we are willing to hold.
+    /// Too many requests are waiting for Redis.
     #[error("too many requests are waiting for the store")]
     Busy,
-    /// The data in Redis was written by a version that we do not know.
+    /// The data in Redis has a schema version that this program does not know.
     #[error("{0}")]
     Schema(String),
-    /// Redis has forgotten a script; it is sent again as text, so that no caller sees this.
+    /// Redis does not have the script. It is sent again as text, so callers never see this error.
     #[error("the store does not know the script")]
     NoScript {
-        /// Whether the call had been sent before, over a connection that broke.
+        /// True if an earlier attempt was sent on a connection that broke.
         again: bool,
     },
-    /// A main queue that is not the store's own is away, or does not do what it is asked for.
+    /// An external main queue is unreachable or refused a request.
     #[error("main queue {name}: {reason}")]
     MainQueue { name: String, cause: &'static str, reason: String },
-    /// A worker is of one pool, and it is this one.
+    /// The worker belongs to another pool, which is named here.
     #[error("the worker belongs to pool {0}")]
     OtherPool(String),
-    /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
+    /// Redis refused the call, or its reply cannot be parsed: a bug or a damaged key.
     #[error("the store answered with an error: {0}")]
     Backend(String),
 }
 
-/// Whether a failed call may be sent again, given that every call is harmless when repeated.
+/// The way to retry a failed call. Every call is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The connection broke: connect anew, then send again.
+    /// The connection broke: reconnect and send again.
     RawConnection,
-    /// It points to a server that is not the primary: connect anew, because another one may be by now, and send again once.
+    /// The server is not the primary: reconnect, because another server may be by now, and send
+    /// again once.
     Moved,
-    /// The cluster does not serve our slot for now, or another node does: wait a moment, then send again. Nothing was carried out.
+    /// The cluster does not serve the slot now, or another node does: pause and send again. The
+    /// call was not carried out.
     Slot,
-    /// The server is there and refuses for now.
+    /// The server refuses the call for now.
     Refused,
-    /// Sending again would give the same answer.
+    /// A retry would give the same error.
     Final,
 }
 
 impl Error {
-    /// The error of a command that was sent to run a script, or of any other.
+    /// Classifies the error of a command, which may be a script call.
     pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Loss) {
         match lacks_function(command, error) {
             true => (Error::NoScript { again: false }, Loss::Final),
@@ -68,7 +70,7 @@ impl Error {
             return (Error::Unavailable(text), Loss::RawConnection);
         }
         match error.kind() {
-            // A reply that ends in its middle: the server or the connection ended while it was sent.
+            // A truncated reply: the server or the connection ended while it was sent.
             ErrorKind::Parse => return (Error::Unavailable(text), Loss::RawConnection),
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
@@ -81,7 +83,8 @@ impl Error {
             Some("NOSCRIPT") => (Error::NoScript { again: false }, Loss::Final),
             Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Loss::Slot),
             Some("LOADING") => (Error::Unavailable(text), Loss::Refused),
-            // A script that meets a full or failing disk ends with one of these, before it wrote anything.
+            // A script that meets full memory or a failing disk ends with one of these before it
+            // writes anything.
             Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
                 (Error::Unavailable(text), Loss::Refused)
             }
@@ -89,12 +92,13 @@ impl Error {
         }
     }
 
-    /// Whether Redis refused because it may not take more memory.
+    /// Returns true if Redis has reached its memory limit.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Error::Unavailable(text) if text.contains("OOM"))
     }
 
-    /// What is wrong, without the words that say that it is the store: another system's Redis fails with the same errors.
+    /// Returns the message without the prefix that names the store. The Redis of another system
+    /// fails with the same errors.
     pub fn reason(&self) -> String {
         match self {
             Error::Unavailable(text) | Error::Backend(text) | Error::Schema(text) => text.clone(),
@@ -102,7 +106,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, in a word that people can look up and alerts can go by.
+    /// Returns a stable word for the cause, for documentation and alerts.
     pub fn cause(&self) -> &'static str {
         let text = match self {
             Error::Unavailable(text) | Error::Backend(text) => text.as_str(),
@@ -133,8 +137,9 @@ impl Error {
     }
 }
 
-/// Whether FCALL failed because Redis cannot run the function: it has forgotten it, has no functions at all (before 7.0), or
-/// refuses them to our user. The wording, quotes included, differs between servers and versions, so command and code decide.
+/// Returns true if FCALL failed because Redis cannot run the function: it does not have it, has no
+/// functions at all (before 7.0), or refuses them to the user. The wording, quotes included,
+/// differs between servers and versions, so command and code decide.
 fn lacks_function(command: &Cmd, error: &RedisError) -> bool {
     if !matches!(command.args_iter().next(), Some(Arg::Simple(b"FCALL"))) {
         return false;
@@ -150,7 +155,8 @@ fn lacks_function(command: &Cmd, error: &RedisError) -> bool {
     }
 }
 
-/// The code of the error that ended a script. Redis before 7.0 wraps it: `ERR Error running script (…): … -OOM command not …`.
+/// Returns the code of the error that ended a script. Redis before 7.0 wraps it: `ERR Error running
+/// script (…): … -OOM command not …`.
 fn code_inside_script(error: &RedisError) -> Option<&str> {
     let wrapped = error.detail().filter(|detail| detail.starts_with("Error running script"))?;
     let (_, inner) = wrapped.split_once(": -")?;
