@@ -29,7 +29,7 @@ pub enum KeyKept {
     Differs,
     /// The largest number of valid keys of this name is reached.
     Many,
-    /// Nobody could make or revoke keys any more.
+    /// No key could manage keys, neither this one nor any other.
     NoAdmin,
 }
 
@@ -38,7 +38,7 @@ pub enum KeyKept {
 pub enum KeyDropped {
     Dropped,
     Missing,
-    /// Nobody could make or revoke keys any more.
+    /// It is the last key that can manage keys.
     Last,
 }
 

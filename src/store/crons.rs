@@ -88,7 +88,8 @@ pub enum Fired {
 }
 
 impl Store {
-    /// Registers a cron, or changes the one that has `version`.
+    /// Registers a cron. With `version`, replaces the cron if it still has that version. `next` is
+    /// its next time in milliseconds; `None` if it is disabled.
     pub async fn schedule(
         &self,
         cron: &CronJob,

@@ -207,7 +207,8 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let parent = nix::unistd::getpid();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and fcntl.
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and
+        // fcntl.
         #[expect(unsafe_code, reason = "no safe call sets a parent-death signal on a child")]
         unsafe {
             command.pre_exec(move || {

@@ -12,7 +12,8 @@ pub enum Error {
     /// Redis did not answer in time. The call may or may not have been carried out.
     #[error("the store did not answer within {0:?}")]
     Timeout(Duration),
-    /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has carried it out.
+    /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has
+    /// carried it out.
     #[error("the store carried the call out, but {confirmed} of {wanted} replicas confirmed it within {within:?}")]
     Unconfirmed { confirmed: usize, wanted: usize, within: Duration },
     /// Too many requests are waiting for Redis.

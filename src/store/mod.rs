@@ -1,8 +1,8 @@
-//! The store: verbs of the domain on Redis, each one script. The only place that knows Redis.
+//! The store: operations on Redis, each of them one script. The only module that knows Redis.
 //!
-//! A [`Store`] is a cheap handle. Verbs that many clients use at once (enqueue, fetch, ack, nack) go through group
-//! commit; the others are sent as they come. Every writing call is harmless when repeated, so that one whose answer was
-//! lost is simply sent again.
+//! A [`Store`] is a cheap handle. Operations that many clients call at once (enqueue, fetch, ack,
+//! nack) go through group commit; the others are sent one by one. Every call that writes is
+//! idempotent, so a call whose reply was lost is sent again.
 
 mod ack;
 mod activity;
@@ -119,28 +119,29 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
+/// Schema version of the data in Redis. Data with another version is refused, because guessing its
+/// meaning could damage jobs.
 const SCHEMA: &str = "3";
 
-/// How long after the start a connection is waited for, to remove what other versions left.
+/// How long to wait for a connection after the start before giving up on removing old libraries.
 const TIDY_WITHIN: Duration = Duration::from_secs(600);
 
-/// Where the store is and how it behaves.
+/// Options of the store.
 #[derive(Clone)]
 pub struct Options {
     pub address: Address,
     pub namespace: String,
-    /// Deadline of every call.
+    /// Deadline of every call to Redis.
     pub call_timeout: Duration,
-    /// Replicas that confirm what clients are told is accepted; 0 for none.
+    /// Number of replicas that must confirm a write before a client gets its reply; 0 for none.
     pub wait_replicas: usize,
-    /// How long they may take.
+    /// Time limit for that confirmation.
     pub wait_replicas_timeout: Duration,
     pub clock: Clock,
     pub settings: Settings,
 }
 
-/// Numbers that scripts decide on; times in milliseconds.
+/// Settings that scripts use. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub visibility: u64,
@@ -185,17 +186,17 @@ pub struct Store {
     fetch: Arc<Batcher<leases::FetchVerb>>,
     ack: Arc<Batcher<ack::AckVerb>>,
     nack: Arc<Batcher<ack::NackVerb>>,
-    /// Whose jobs its verbs see and touch.
+    /// The jobs that this handle can see and change.
     scope: Scope,
 }
 
-/// What every verb needs.
+/// State that all operations share.
 pub(crate) struct Core {
     connection: Connection,
     keys: Keys,
     clock: Clock,
     settings: Settings,
-    /// `settings` in the order in which `lua/lib/runtime.lua` reads them.
+    /// The first seven settings as text, in the order in which `lua/lib/runtime.lua` reads them.
     for_scripts: [String; 7],
     tasks: TaskTracker,
     metrics: StoreMetrics,
@@ -206,7 +207,7 @@ pub(crate) struct Core {
 }
 
 impl Store {
-    /// Opens the store; the connection is made in the background and kept until `stop`.
+    /// Opens the store. The connection is made in the background and kept until `stop`.
     pub fn open(
         options: Options,
         metrics: StoreMetrics,
@@ -253,24 +254,26 @@ impl Store {
         })
     }
 
-    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
-    /// and limits keeps to it, and so do those on queues and crons if the tenant has some of its own: they take and return the
-    /// names that the tenant has for them. Those on rules, pools and keys are about all tenants and know no scope.
+    /// Returns a handle that is limited to a scope; anything outside it seems not to exist.
+    /// Operations on jobs, leases, workers, events and limits obey it. So do those on queues and
+    /// crons if the tenant has its own: they take and return the names that the tenant uses.
+    /// Operations on rules, pools and keys span all tenants and ignore the scope.
     pub fn within(&self, scope: &Scope) -> Store {
         Store { scope: scope.clone(), ..self.clone() }
     }
 
-    /// Whose jobs its verbs see and touch.
+    /// Returns the scope: the jobs that this handle can see and change.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// Waits for the first connection; the reason if there is none after `patience`.
+    /// Waits at most `patience` for the first connection. Returns the last failure if there is
+    /// none.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.core.connection.connected_within(patience).await
     }
 
-    /// Checks that calls can be carried out now: Redis is there and runs our scripts.
+    /// Checks that calls can be carried out now: Redis is reachable and runs the scripts.
     pub async fn ready_within(&self, patience: Duration) -> Result<(), Error> {
         let probe = async {
             self.connected_within(patience).await?;
@@ -279,29 +282,29 @@ impl Store {
         tokio::time::timeout(patience, probe).await.map_err(|_| Error::Timeout(patience))?.map(drop)
     }
 
-    /// What scripts tell all processes, from now on.
+    /// Subscribes to the signals that scripts send to all processes.
     pub fn signals(&self) -> broadcast::Receiver<Signal> {
         self.core.signals.subscribe()
     }
 
-    /// Waits until something comes due of which a call of this process told.
+    /// Waits until something is due that an earlier call of this process has announced.
     pub async fn due(&self) {
         self.core.due_timer.elapsed().await;
     }
 
-    /// The clock that the store's calls carry.
+    /// Returns the clock whose time the calls carry.
     pub fn clock(&self) -> &Clock {
         &self.core.clock
     }
 
-    /// The numbers that scripts decide on.
+    /// Returns the settings that scripts use.
     pub fn settings(&self) -> &Settings {
         &self.core.settings
     }
 }
 
 impl Core {
-    /// Appends what every script call starts with: its one key, the time and the settings.
+    /// Appends the first arguments of every script call: the key, the time and the settings.
     fn begin<'a>(&self, command: &'a mut Cmd) -> &'a mut Cmd {
         command.arg(1).arg(&self.keys.prefix);
         match self.clock.for_script() {
@@ -316,7 +319,8 @@ impl Core {
     }
 }
 
-/// Once there is a connection, removes what other versions left in Redis. Nothing depends on it but memory.
+/// Removes the function libraries of other versions once there is a connection. They only cost
+/// memory.
 async fn tidy(connection: Connection, stop: CancellationToken) {
     let work = async {
         connection.connected_within(TIDY_WITHIN).await?;
@@ -332,7 +336,7 @@ async fn tidy(connection: Connection, stop: CancellationToken) {
     }
 }
 
-/// A number as an optional argument: empty where there is none.
+/// Formats an optional number as an argument; empty if there is none.
 fn or_empty(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }

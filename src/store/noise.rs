@@ -1,4 +1,4 @@
-//! Noisy neighbours in the store: figures to judge them by, how they stand, and who is throttled.
+//! Noisy neighbours: the figures by which they are judged, and their throttles.
 
 use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
 use super::statistics::Deeds;
@@ -10,44 +10,48 @@ use crate::job::escape::{escape, unescape};
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
 
-/// The busiest tenants of a snapshot, and those drawn by lot: this bounds what a look costs.
+/// Number of busiest tenants in a snapshot, and of random others. They bound the cost of a
+/// snapshot.
 const BUSIEST: usize = 200;
 const SAMPLE: usize = 100;
 
-/// What there is to decide on.
+/// A snapshot of tenants for the noisy neighbour detector.
 #[derive(Clone, Debug, Default)]
 pub struct Noise {
     pub snapshot: Snapshot,
-    /// How tenants stand, as documents.
+    /// Documents with the detector's state of a tenant, by tenant.
     pub documents: BTreeMap<String, String>,
 }
 
-/// A look at tenants.
+/// The reply to a request for a snapshot.
 #[derive(Clone, Debug)]
 pub enum NoiseReading {
-    /// No tenant is in sight, or what they do is not counted.
+    /// There are no tenants with jobs, or activity is not recorded.
     Idle,
-    /// Another process decides.
+    /// Another process holds the detector's lock.
     Held,
     Read(Box<Noise>),
 }
 
-/// How one tenant is to stand.
+/// A change of one tenant's throttle.
 #[derive(Clone, Debug, Default)]
 pub struct ThrottleUpdate {
     pub id: String,
-    /// The document that holds so far, and the one that is to hold; empty for none.
+    /// The expected current document, and the new one; empty for none.
     pub before: String,
     pub after: String,
-    /// What is left of its weight in thousandths, until when (ms), and how many jobs it may have active.
+    /// The remaining part of the weight in thousandths, the end of the throttle in milliseconds,
+    /// and the limit on active jobs; `None` to remove the throttle.
     pub throttle: Option<(u32, i64, Option<u64>)>,
-    /// Kind of an event, and its data as JSON members.
+    /// The event to emit: its type, and its data as JSON members.
     pub event: Option<(&'static str, String)>,
 }
 
 impl Store {
-    /// Looks at the busiest tenants and a sample of the others, over so many minutes. A `holder` decides for `lease_ms`, unless another
-    /// one does, and says whether what tenants do is to be counted; without one this is only a look. Tenants of `besides` are looked at in any case.
+    /// Takes a snapshot of the busiest tenants and a sample of the others, over `minutes`. With a
+    /// `holder`, takes or renews the detector's lock for `lease_ms`, unless another process holds
+    /// it; `counts` then keeps the recording of activity switched on. Without a holder, only reads.
+    /// Tenants in `besides` are always included.
     pub async fn noise(
         &self,
         holder: Option<&str>,
@@ -70,8 +74,9 @@ impl Store {
         }
     }
 
-    /// Changes how tenants stand. How many changed: those are left alone whose document is another one; none if another process than
-    /// the `holder` decides. Without a holder somebody decides by hand.
+    /// Applies throttle updates and returns how many tenants changed. Skips tenants whose document
+    /// is not the expected one. Changes none if a process other than `holder` has the detector's
+    /// lock; without a holder, the change was made by a person and needs no lock.
     pub async fn apply_throttles(&self, holder: Option<&str>, updates: &[ThrottleUpdate]) -> Result<u64, Error> {
         let fill = |command: &mut Cmd, _: bool| {
             let command = self.core.begin(command).arg(holder.unwrap_or(""));
@@ -118,7 +123,8 @@ fn read_noise(answer: Value) -> Result<Noise, Error> {
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
     let lots = (reply::number(lots).max(0) as usize).min(seen.len());
     let sample: Vec<usize> = (0..lots).filter(|place| seen[*place].figures.contends()).collect();
-    // Where the sample is all there is, it is known exactly who wants to be served; else as many as there are tenants with jobs.
+    // If the sample includes all tenants, the contenders are known exactly; otherwise every tenant
+    // with jobs counts as one.
     let contenders = if with_jobs < SAMPLE as u64 { contending } else { with_jobs.max(contending) };
     let snapshot = Snapshot {
         now: reply::number(now),

@@ -1,4 +1,4 @@
-//! A look at the Redis server itself: whether we may use it, and what of its settings can lose jobs.
+//! Checks of a Redis server: whether fairgate can use it, and whether its settings can lose jobs.
 
 use super::address::RawConnection;
 use super::{Address, Error, SCHEMA, keys, replication, reply};
@@ -6,14 +6,15 @@ use crate::clock::Clock;
 use redis::Cmd;
 use std::time::{Duration, Instant};
 
-/// The oldest Redis whose commands our scripts use (`ZADD LT`, `XTRIM MINID`).
+/// The oldest supported Redis: scripts use `ZADD LT` and `XTRIM MINID`.
 const OLDEST: (u32, u32) = (6, 2);
-/// The oldest Redis of another system that jobs are promoted into.
+/// The oldest supported Redis of an external main queue.
 const OLDEST_OTHER: (u32, u32) = (5, 0);
-/// Clocks that differ by more than this make timestamps confusing, though nothing else depends on them.
+/// Largest tolerated clock difference. A larger one makes timestamps confusing, but nothing else
+/// depends on it.
 const TOLERATED_SKEW_MS: i64 = 2000;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Good,
@@ -21,7 +22,7 @@ pub enum Severity {
     Bad,
 }
 
-/// One thing that was looked at, and what to do about it.
+/// The result of one check, with advice if there is something to do.
 #[derive(Clone, Debug)]
 pub struct HealthFinding {
     pub severity: Severity,
@@ -29,14 +30,14 @@ pub struct HealthFinding {
     pub advice: Option<String>,
 }
 
-/// Everything that was found.
+/// The results of all checks.
 #[derive(Clone, Debug, Default)]
 pub struct HealthReport {
     pub findings: Vec<HealthFinding>,
 }
 
 impl HealthReport {
-    /// Whether fairgate can work with this server.
+    /// Returns true if fairgate can use this server.
     pub fn is_usable(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Bad)
     }
@@ -45,7 +46,8 @@ impl HealthReport {
         self.findings.push(HealthFinding { severity, what: what.into(), advice: advice.map(str::to_owned) });
     }
 
-    /// Connects and looks. `wait_replicas` is the number of replicas that are to confirm each job.
+    /// Connects and runs all checks. `wait_replicas` is the number of replicas that must confirm
+    /// each job.
     pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> HealthReport {
         let mut inspection = HealthReport::default();
         match tokio::time::timeout(deadline, inspection.look(address, namespace, wait_replicas)).await {
@@ -168,14 +170,15 @@ impl HealthReport {
     }
 }
 
-/// Whether a new connection may be used: version, a primary, and data of a shape that we know. Marks an unused namespace as ours.
+/// Checks a new connection to the store: the server's version, its role, and the schema of the
+/// data. Writes the schema version into an unused namespace.
 pub(super) async fn check_server(
     mut connection: RawConnection,
     schema_key: String,
     deadline: Duration,
 ) -> Result<(), Error> {
     let checks = async {
-        // All at once: whoever waits for this connection waits for one round trip.
+        // Ask concurrently, so that callers wait for only one round trip.
         let (mut first, mut second, key) = (connection.clone(), connection.clone(), [&*schema_key]);
         let (server, primary, schema) = tokio::join!(
             ask(&mut first, "INFO", &["server"]),
@@ -199,7 +202,8 @@ pub(super) async fn check_server(
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
 }
 
-/// Whether a new connection to another system's Redis may be used: our scripts there read the clock before they write.
+/// Checks a new connection to the Redis of an external main queue. Scripts there read the clock
+/// before they write, which needs Redis 5.
 pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
@@ -207,7 +211,7 @@ pub(super) async fn check_other_server(mut connection: RawConnection, deadline: 
                 let server = info(server);
                 server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("").to_owned()
             }
-            // Whoever may not ask is let in: what is missing there tells by itself.
+            // If the user may not run INFO, accept the server; unsupported commands fail later.
             Err(Error::Backend(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -219,7 +223,7 @@ pub(super) async fn check_other_server(mut connection: RawConnection, deadline: 
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
 }
 
-/// A setting of the server; none if CONFIG is forbidden, as on hosted servers.
+/// Returns a setting of the server; `None` if CONFIG is forbidden, as on hosted servers.
 pub(super) async fn setting(connection: &mut RawConnection, name: &str) -> Option<String> {
     match ask(connection, "CONFIG", &["GET", name]).await {
         Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
@@ -234,7 +238,7 @@ pub(super) async fn ask(connection: &mut RawConnection, name: &str, arguments: &
     connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)
 }
 
-/// The text of INFO; a cluster answers with one for each node, of which any will do.
+/// Returns the text of INFO. A cluster returns one for each node; any of them will do.
 fn info(value: redis::Value) -> String {
     match value {
         redis::Value::Map(nodes) => nodes.into_iter().next().map(|(_, text)| reply::text(text)).unwrap_or_default(),

@@ -1,23 +1,23 @@
-//! What tenants did, from buckets that expire by themselves.
+//! Statistics of tenants' activity, from buckets that expire.
 
 use super::script::{ACTIVITY_RECENT, TENANT_STATISTICS};
 use super::{Error, Store, reply};
 use crate::job::escape::escape;
 
-/// Minutes over which throughput is told.
+/// Number of minutes over which throughput is averaged.
 const WINDOW: u64 = 5;
 
-/// What a tenant did within some time.
+/// A tenant's activity within a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deeds {
     pub enqueued: u64,
-    /// Requests that brought those.
+    /// Number of requests that enqueued those jobs.
     pub pushes: u64,
     /// Attempts that succeeded.
     pub completed: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// For how long workers had its jobs.
+    /// Time that workers spent on its jobs, in milliseconds.
     pub worker_ms: u64,
 }
 
@@ -41,36 +41,39 @@ impl Deeds {
         self.worker_ms += other.worker_ms;
     }
 
-    /// How busy a tenant was: a job counts one, and so does a second of a worker's.
+    /// Returns the score by which tenants are ranked: one for each job and for each second of
+    /// worker time.
     pub(super) fn busyness(&self) -> u64 {
         self.enqueued + self.completed + self.failed + self.worker_ms / 1000
     }
 }
 
-/// What workers did for a tenant within a minute.
+/// Attempts of a tenant's jobs that ended within the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lately {
-    /// Attempts that succeeded or failed.
+    /// Number of attempts that succeeded or failed.
     pub ended: u64,
-    /// For how long workers had one of them on average, if there was one.
+    /// Average run time of an attempt in milliseconds, if there was one.
     pub runtime_ms: Option<u64>,
 }
 
-/// What a tenant did within 24 hours, and does.
+/// A tenant's activity within the last 24 hours and the last minutes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatistics {
-    /// Whether what tenants do is counted: everything is nothing otherwise.
+    /// True if activity is recorded; otherwise all figures are zero.
     pub counted: bool,
-    /// Of the last 24 hours, to the hour: of the first of them, the part that is within is estimated.
+    /// Activity of the last 24 hours, from hourly buckets. The part of the first hour that lies
+    /// within them is estimated.
     pub day: Deeds,
     pub processed_per_minute: f64,
     pub enqueued_per_minute: f64,
-    /// Its part of the time that workers spent within the last minutes, 0 to 1.
+    /// The tenant's share of all worker time within the last minutes, from 0 to 1.
     pub worker_share: f64,
 }
 
 impl Store {
-    /// What workers did for tenants within the last minute; nothing where that is not counted.
+    /// Returns the attempts of tenants' jobs within the last minute; `None` if activity is not
+    /// recorded.
     pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Lately>>, Error> {
         self.fold_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| {
@@ -86,7 +89,7 @@ impl Store {
         Ok((answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()))
     }
 
-    /// A tenant's activity; all zero for one that nobody has seen for a day.
+    /// Returns a tenant's activity; all zero for a tenant without any within a day.
     pub async fn tenant_statistics(&self, id: &str) -> Result<TenantStatistics, Error> {
         if !self.scope.admits(Some(id)) {
             return Ok(TenantStatistics::default());

@@ -1,4 +1,4 @@
-//! Verbs on workers: signs of life and goodbyes.
+//! Workers: heartbeats, directives and deregistration.
 
 use super::codec::wire;
 use super::reply;
@@ -9,26 +9,26 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{Scope, json};
 use std::collections::BTreeMap;
 
-/// A sign of life.
+/// A worker's heartbeat.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat {
     pub worker: String,
-    /// What the worker says of itself.
+    /// The state that the worker reports.
     pub state: Option<String>,
     pub visibility_ms: Option<u64>,
-    /// Jobs whose reservations it extends.
+    /// Ids of jobs whose leases the heartbeat extends.
     pub jobs: Vec<String>,
-    /// The pool that it is of.
+    /// The worker's pool.
     pub pool: Option<String>,
-    /// Whether it registers, and may come to another pool.
+    /// True if the worker registers, which may change its pool.
     pub registers: bool,
-    /// How it chooses among queues, where neither a pool nor a request says it.
+    /// The worker's default strategy, used if neither a pool nor a request has one.
     pub preference: Option<Preference>,
-    /// What the worker tells about itself, kept with its record.
+    /// Further fields of the worker's record, as JSON.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// A strategy that a worker registers, and the weights of queues.
+/// A strategy that a worker registers, with weights of queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preference {
     pub strategy: Strategy,
@@ -36,7 +36,7 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// As scripts read it: `strategy queue weight …`.
+    /// Returns the preference as scripts read it: `strategy queue weight …`.
     fn word(&self, scope: &Scope) -> String {
         let weights = self.weights.iter();
         let weights = weights.map(|(queue, weight)| format!(" {} {}", scope.qualified(queue), weight.thousandths()));
@@ -44,50 +44,50 @@ impl Preference {
     }
 }
 
-/// The answer to a sign of life.
+/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beat {
-    /// What the worker should do: `running`, `quiet` or `terminate`.
+    /// The directive for the worker: `running`, `quiet` or `terminate`.
     pub directive: String,
     pub server_time: i64,
     pub extended: Vec<String>,
-    /// Jobs it named that were cancelled meanwhile.
+    /// Jobs named in the heartbeat that were cancelled meanwhile.
     pub cancelled: Vec<String>,
 }
 
-/// A worker as it told of itself.
+/// A worker's record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Worker {
     pub id: String,
-    /// When it was last heard of.
+    /// Time of the last heartbeat, in milliseconds.
     pub seen: i64,
-    /// What it says of itself.
+    /// The state that the worker last reported.
     pub state: String,
-    /// What it was told to do.
+    /// The directive for the worker.
     pub directive: String,
-    /// When it was first heard of.
+    /// Time of the first heartbeat, in milliseconds.
     pub since: Option<i64>,
-    /// What it told about itself, as JSON.
+    /// Further fields that the worker has reported, as JSON.
     pub told: BTreeMap<String, String>,
 }
 
-/// What became of an order to a worker.
+/// The outcome of setting a worker's directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directed {
     Done,
     Missing,
-    /// It was told to terminate, and does not go back.
+    /// The worker has the directive `terminate`, which cannot be taken back.
     Terminates,
 }
 
-/// Reservations that one call extends, which bounds how long Redis is busy with it.
+/// Number of leases that one call extends; bounds how long the call occupies Redis.
 const JOBS_A_BEAT: usize = 200;
 
-/// Workers that a list looks at.
+/// Largest number of workers that a list reads.
 const MOST_WORKERS: isize = 10_000;
 
 impl Store {
-    /// A worker by its name.
+    /// Returns a worker by its name.
     pub async fn worker(&self, id: &str) -> Result<Option<Worker>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.worker(&escape(&self.scope.worker(id))));
@@ -106,7 +106,7 @@ impl Store {
         Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, told }))
     }
 
-    /// All workers that were heard of lately, by name.
+    /// Returns all workers with a recent heartbeat, sorted by name.
     pub async fn workers(&self) -> Result<Vec<Worker>, Error> {
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.workers()).arg(0).arg(MOST_WORKERS - 1);
@@ -121,23 +121,23 @@ impl Store {
         Ok(workers)
     }
 
-    /// Ids of up to a hundred jobs that a worker holds.
+    /// Returns the ids of at most 100 jobs that a worker holds.
     pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
         let name = escape(&self.scope.worker(worker));
         let mut command = redis::cmd("ZRANGEBYLEX");
-        // The range ends before the character that follows the separator, a space.
+        // The range ends before a space, the character after the separator.
         command.arg(self.core.keys.leased()).arg(format!("[{name}{}", wire::UNIT)).arg(format!("({name} "));
         command.arg("LIMIT").arg(0).arg(100);
         let members = reply::texts(self.core.command("held", command).await?, "held")?;
         let ids = members.iter().filter_map(|member| wire::values(member).nth(1)).map(str::to_owned);
         match self.scope.tenant() {
             None => Ok(ids.collect()),
-            // A worker that tenants share holds jobs of others, too.
+            // A shared worker may hold jobs of other tenants too.
             Some(_) => Ok(self.jobs(&ids.collect::<Vec<_>>()).await?.into_iter().map(|record| record.id).collect()),
         }
     }
 
-    /// Tells a worker to go on, to take no more jobs, or to end.
+    /// Sets a worker's directive: run, fetch no more jobs, or terminate.
     pub async fn direct(&self, worker: &str, directive: &str) -> Result<Directed, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
@@ -150,7 +150,7 @@ impl Store {
         }
     }
 
-    /// Records a sign of life and extends the reservations that it names, in portions.
+    /// Records a heartbeat and extends the leases of its jobs, in portions.
     pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<Beat, Error> {
         let (first, rest) = beat.jobs.split_at(beat.jobs.len().min(JOBS_A_BEAT));
         let mut answer = self.beat(beat, first, beat.registers).await?;
@@ -200,7 +200,8 @@ impl Store {
         })
     }
 
-    /// Removes a worker; what it still held is available again. How many jobs that were, or `None` if it is unknown.
+    /// Removes a worker and makes its jobs available again. Returns the number of those jobs, or
+    /// `None` if the worker is unknown.
     pub async fn deregister(&self, worker: &str) -> Result<Option<usize>, Error> {
         let (mut known, mut handed_back) = (false, 0);
         loop {
@@ -219,7 +220,7 @@ impl Store {
         }
     }
 
-    /// How many workers have been heard of lately.
+    /// Returns the number of workers with a recent heartbeat.
     pub async fn worker_count(&self) -> Result<u64, Error> {
         let mut command = redis::cmd("ZCARD");
         command.arg(self.core.keys.workers());
@@ -227,7 +228,7 @@ impl Store {
     }
 }
 
-/// Rank of a directive: a worker follows the highest that it is given.
+/// Returns the rank of a directive. Of several directives, the highest wins.
 fn severity(directive: &str) -> usize {
     ["running", "quiet", "terminate"].iter().position(|known| *known == directive).unwrap_or(0)
 }

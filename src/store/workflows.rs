@@ -1,4 +1,4 @@
-//! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
+//! Workflows: start, read, list, cancel. A script that ends a job also advances its workflow.
 
 use super::codec::{self, wire};
 use super::find::{KEYS_A_PAGE, PORTION};
@@ -14,43 +14,44 @@ use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
-/// Jobs that a workflow may have to be started and cancelled in one call, as `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua` have it.
+/// Largest number of jobs of a workflow that one call starts or cancels; equal to the limits in
+/// `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua`.
 const LARGE: usize = 100;
 
-/// What became of a new workflow.
+/// The outcome of starting a workflow.
 #[derive(Clone, Debug)]
 pub enum WorkflowBegun {
-    /// It is stored, and its first jobs with it.
+    /// The workflow and its first jobs are stored.
     Stored(Box<WorkflowRecord>),
-    /// Its id is taken, and nothing was stored.
+    /// The workflow's id is taken. Nothing was stored.
     Duplicate,
-    /// A plan rule has as many jobs staged as it may, and nothing was stored.
+    /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
-    /// A queue holds as many jobs as it may, and nothing was stored.
+    /// A queue has reached its bound. Nothing was stored.
     Bounded { queue: String, depth: u64, most: u64, strategy: String },
-    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
-    /// Other plan rules hold than those it was prepared under.
+    /// The plan rules have changed since the workflow was prepared.
     Stale,
 }
 
-/// What became of a workflow that was to be cancelled.
+/// The outcome of cancelling a workflow.
 #[derive(Clone, Debug)]
 pub enum CalledOff {
     Done(Box<WorkflowRecord>),
     Missing,
-    /// It has ended in this state.
+    /// The workflow has ended already, in this state.
     Over(String),
 }
 
-/// Which workflows to list.
+/// A filter for workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowFilter {
-    /// Any, if there is none.
+    /// States that match; all if empty.
     pub states: Vec<String>,
-    /// chain, group or batch.
+    /// `chain`, `group` or `batch`.
     pub kind: Option<String>,
-    /// A tenant's own; `_default` for those of nobody else.
+    /// Workflows of this tenant; `_default` for those that name no tenant.
     pub tenant: Option<String>,
 }
 
@@ -62,14 +63,14 @@ fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Erro
     Ok(Box::new(record))
 }
 
-/// The first word of an answer and the value behind it.
+/// Splits a reply into its first word and the following value.
 fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
     let mut parts = reply::array(answer, what)?.into_iter();
     Ok((parts.next().map(reply::text).unwrap_or_default(), parts.next().unwrap_or(Value::Nil)))
 }
 
 impl Store {
-    /// Begins a workflow that was prepared under a version of the plan rules.
+    /// Starts a workflow. `rules` is the version of the plan rules that it was prepared under.
     pub async fn begin_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<WorkflowBegun, Error> {
         let op = generate();
         let words: Vec<String> = workflow
@@ -116,8 +117,9 @@ impl Store {
         }
     }
 
-    /// A large workflow once all of its jobs were started or cancelled: one call handles a part of them and leaves the others to the
-    /// tick. If ticks fail here, those of the servers do the rest.
+    /// Waits until all jobs of a large workflow are started or cancelled, and returns it. One call
+    /// handles only a part of them and leaves the others to the tick. If the ticks fail here, the
+    /// servers' own ticks finish the work.
     async fn settled(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
         if record.jobs() <= LARGE {
             return Ok(record);
@@ -130,7 +132,8 @@ impl Store {
         Ok(self.workflow(id).await?.map_or(record, Box::new))
     }
 
-    /// The tenants of those of some workflows that exist, whoever may see them; `None` for the default tenant.
+    /// Returns the tenants of those workflows that exist, regardless of the scope; `None` for the
+    /// default tenant.
     pub async fn workflow_owners(&self, ids: &[String]) -> Result<Vec<(String, Option<String>)>, Error> {
         let owners = ids.iter().map(|id| async move {
             let mut command = redis::cmd("HMGET");
@@ -143,18 +146,19 @@ impl Store {
         Ok(owners?.into_iter().flatten().collect())
     }
 
-    /// A workflow as it is now.
+    /// Returns a workflow in its current state.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
         self.show_workflow(id, false).await
     }
 
-    /// The same with what workers reported about its jobs.
+    /// Returns a workflow with the progress that workers have reported for its jobs.
     pub async fn workflow_progress(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
         self.show_workflow(id, true).await
     }
 
-    /// At most so many workflows that fit, without their parts and in no order, and where to go on. As with jobs, there may be fewer than
-    /// are wanted although the scan is not over.
+    /// Returns at most `most` matching workflows, without their parts and in no particular order,
+    /// and a cursor to continue from. May return fewer than asked for before the scan is over, like
+    /// [`Store::scan_jobs`].
     pub async fn list_workflows(
         &self,
         filter: &WorkflowFilter,
@@ -177,7 +181,7 @@ impl Store {
             cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
                 let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
-                // A key may be met twice.
+                // A scan may return a key twice.
                 if !found.iter().any(|known| known.id == id) {
                     let unreadable = || Error::unreadable("list_workflows");
                     found.push(codec::workflow::read(&id, &header, &[], &[]).ok_or_else(unreadable)?);
@@ -202,7 +206,7 @@ impl Store {
         }
     }
 
-    /// Cancels a workflow that has not ended; jobs that are active may finish.
+    /// Cancels a workflow that has not ended. Active jobs may finish.
     pub async fn cancel_workflow(&self, id: &str) -> Result<CalledOff, Error> {
         let op = generate();
         let fill = |command: &mut Cmd, _: bool| {

@@ -6,7 +6,8 @@ use crate::job::record::{Checkpoint, FailedAttempt, Record};
 use crate::job::request::ENVELOPE_START;
 use crate::job::scope::own_worker;
 
-/// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.
+/// The variable fields of a record, in order. A test compares them with the list in
+/// `lua/lib/record.lua`.
 #[cfg(test)]
 const CHANGING: [&str; 17] = [
     "state",
@@ -28,7 +29,8 @@ const CHANGING: [&str; 17] = [
     "marks",
 ];
 
-/// Reads a view: a record, which may be followed by failures, result, envelope, checkpoint and inputs.
+/// Parses a view: a record, optionally followed by failures, result, envelope, checkpoint and
+/// inputs.
 pub fn read(view: &str) -> Option<Record> {
     let mut sections = view.split(RECORD);
     let mut record = Record::default();
