@@ -51,7 +51,7 @@ impl Store {
         // An unreadable key is ignored, so that it does not lock out the others.
         let readable = |record: &String| {
             stored_key(record).or_else(|| {
-                tracing::error!("cannot read a stored API key: it is not valid");
+                tracing::error!("cannot parse a stored API key; ignoring it");
                 None
             })
         };

@@ -108,7 +108,7 @@ impl Connection {
                     generation = session.generation;
                     backoff = FIRST_BACKOFF;
                     if generation > 1 {
-                        tracing::info!("connected to Redis again");
+                        tracing::info!("reconnected to Redis");
                     }
                     status.send_replace(Status::Connected(session));
                     tokio::select! {
@@ -118,7 +118,7 @@ impl Connection {
                     since = Instant::now();
                     let reason = Error::Unavailable("the connection broke".to_owned());
                     status.send_replace(Status::Away { since, reason, retired: generation });
-                    tracing::warn!("lost the connection to Redis, connecting anew");
+                    tracing::warn!("connection to Redis lost; reconnecting");
                 }
                 Err(error) => {
                     status.send_if_modified(|status| match status {

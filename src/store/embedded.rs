@@ -36,20 +36,20 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use a Redis that runs already"
+        "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use an existing Redis"
     )]
     NotInstalled,
     #[error(
-        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use a Redis that runs already"
+        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use an existing Redis"
     )]
     Directory { path: PathBuf, source: io::Error },
     #[error(
-        "the data directory {path} is in use by another fairgate (process {holder}): stop that one, or choose another with --data-dir"
+        "the data directory {path} is in use by another fairgate (process {holder}): stop that process, or choose another directory with --data-dir"
     )]
     InUse { path: PathBuf, holder: String },
     #[error("cannot start {program}: {source}")]
     Spawn { program: PathBuf, source: io::Error },
-    #[error("{program} did not come up: {reason}; its log is {log}")]
+    #[error("{program} did not start: {reason}; see its log {log}")]
     NotUp { program: PathBuf, reason: String, log: PathBuf },
 }
 
@@ -146,14 +146,14 @@ impl Server {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(POLL * 5),
                 outcome => {
-                    tracing::error!(?outcome, log = %self.log().display(), "the private Redis ended, starting it again");
+                    tracing::error!(?outcome, log = %self.log().display(), "private Redis exited; restarting it");
                     match self.spawn_and_wait() {
                         Ok(next) => {
                             child = next;
                             pid.store(child.id(), Ordering::SeqCst);
                         }
                         Err(error) => {
-                            tracing::error!(%error, "the private Redis does not start, trying again");
+                            tracing::error!(%error, "cannot restart the private Redis; retrying");
                             std::thread::sleep(Duration::from_millis(500));
                         }
                     }
@@ -176,7 +176,7 @@ impl Server {
             }
             let reason = match child.try_wait() {
                 Ok(Some(status)) => {
-                    let reason = format!("it ended with {status}");
+                    let reason = format!("it exited ({status})");
                     return Err(Error::NotUp { program: self.program.clone(), reason, log: self.log() });
                 }
                 Ok(None) if Instant::now() < deadline => {
@@ -215,7 +215,7 @@ impl Server {
                 nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
                 // The parent may have died before the signal was set.
                 if nix::unistd::getppid() != parent {
-                    return Err(io::Error::other("the parent is gone"));
+                    return Err(io::Error::other("the parent process has exited"));
                 }
                 let keep = nix::fcntl::FdFlag::empty();
                 nix::fcntl::fcntl(&lock, nix::fcntl::FcntlArg::F_SETFD(keep))?;
@@ -234,7 +234,7 @@ impl Server {
         let deadline = Instant::now() + PATIENCE_WITH_STOP;
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {
-                tracing::error!("the private Redis does not stop, killing it");
+                tracing::error!("private Redis did not stop in time; killing it");
                 _ = child.kill();
                 _ = child.wait();
                 break;

@@ -14,7 +14,7 @@ pub enum Error {
     Timeout(Duration),
     /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has
     /// carried it out.
-    #[error("the store carried the call out, but {confirmed} of {wanted} replicas confirmed it within {within:?}")]
+    #[error("the store carried the call out, but only {confirmed} of {wanted} replicas confirmed it within {within:?}")]
     Unconfirmed { confirmed: usize, wanted: usize, within: Duration },
     /// Too many requests are waiting for Redis.
     #[error("too many requests are waiting for the store")]

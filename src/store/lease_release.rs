@@ -61,7 +61,7 @@ impl Core {
             jobs.iter().for_each(|(started, attempt, id)| _ = command.arg(id).arg(attempt).arg(started));
         };
         if let Err(error) = self.persist(&RELEASE, fill).await {
-            tracing::warn!(%error, jobs = jobs.len(), "could not hand back jobs of a client that is gone; their leases will run out");
+            tracing::warn!(%error, jobs = jobs.len(), "cannot hand back jobs of a disconnected client; their leases will expire");
         }
     }
 
@@ -75,9 +75,9 @@ impl Core {
         };
         match self.persist(&RECALL, fill).await.map(reply::number) {
             Ok(0) => {}
-            Ok(jobs) => tracing::info!(jobs, "handed back jobs of a fetch whose answer was lost"),
+            Ok(jobs) => tracing::info!(jobs, "handed back jobs of a fetch whose reply was lost"),
             Err(error) => {
-                tracing::warn!(%error, "could not hand back jobs of a fetch whose answer was lost; their leases will run out");
+                tracing::warn!(%error, "cannot hand back jobs of a fetch whose reply was lost; their leases will expire");
             }
         }
     }

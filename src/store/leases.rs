@@ -290,7 +290,7 @@ impl FetchVerb {
             }
         }
         let readable = |view| {
-            reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "a job cannot be read")).ok()
+            reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "cannot parse a fetched job; skipping it")).ok()
         };
         Ok(views.into_iter().filter_map(readable).collect())
     }

@@ -169,7 +169,7 @@ impl Store {
         for id in gone {
             tracing::error!(
                 id,
-                "a job that its main queue does not want was kept for too short: raise retention.completed"
+                "the record of a job that its main queue rejected has expired; raise retention.completed"
             );
         }
         Ok(())

@@ -55,12 +55,12 @@ impl HealthReport {
             Ok(Err(error)) => inspection.add(
                 Severity::Bad,
                 format!("Redis cannot be used: {error}"),
-                Some("check store.url, the password, and that the server runs and accepts connections from here"),
+                Some("check store.url, the password, and that the server runs and accepts connections from this host"),
             ),
             Err(_) => inspection.add(
                 Severity::Bad,
                 format!("Redis did not answer within {deadline:?}"),
-                Some("check store.url and the network between here and there"),
+                Some("check store.url and the network"),
             ),
         }
         inspection
@@ -117,7 +117,7 @@ impl HealthReport {
             ),
             (true, Some("no")) => self.add(
                 Severity::Warning,
-                "appendfsync is `no`: the system decides when jobs reach the disk",
+                "appendfsync is `no`: the operating system decides when jobs reach the disk",
                 Some("set `appendfsync everysec` (at most a second is lost) or `always`"),
             ),
             (true, fsync) => self.add(
@@ -132,7 +132,7 @@ impl HealthReport {
             Some(policy) => self.add(
                 Severity::Warning,
                 format!("maxmemory-policy is {policy}: when memory is full, Redis deletes jobs to make room"),
-                Some("set `maxmemory-policy noeviction`; fairgate then answers 503 until there is room"),
+                Some("set `maxmemory-policy noeviction`; fairgate then returns HTTP 503 until there is room"),
             ),
             None => {}
         }
@@ -140,7 +140,7 @@ impl HealthReport {
             self.add(
                 Severity::Warning,
                 "the last write to disk failed",
-                Some("look at the disk and at Redis' own log"),
+                Some("check the disk and the log of Redis"),
             );
         }
     }
@@ -151,8 +151,8 @@ impl HealthReport {
         let number = |index: usize| time.get(index).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
         let skew = number(0) * 1000 + number(1) / 1000 - ours;
         if skew.abs() > TOLERATED_SKEW_MS + round_trip.as_millis() as i64 {
-            let what = format!("the clock of Redis differs from ours by {skew} ms");
-            self.add(Severity::Warning, what, Some("run NTP on both; fairgate goes by the clock of Redis"));
+            let what = format!("the clock of Redis differs from the local clock by {skew} ms");
+            self.add(Severity::Warning, what, Some("run NTP on both hosts; fairgate uses the clock of Redis"));
         } else {
             self.add(Severity::Good, format!("clocks differ by {skew} ms"), None);
         }
@@ -256,12 +256,12 @@ fn is_at_least(version: &str, oldest: (u32, u32)) -> bool {
 }
 
 fn too_old(version: &str, (major, minor): (u32, u32)) -> String {
-    format!("Redis {version} is too old, fairgate needs {major}.{minor} or newer")
+    format!("Redis {version} is too old: fairgate needs {major}.{minor} or newer")
 }
 
 fn foreign_schema(key: &str, found: &str) -> String {
     format!(
-        "`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace"
+        "`{key}`: the data has schema {found:?}, but this version supports only {SCHEMA:?}; use the version that wrote it, or another store.namespace"
     )
 }
 
@@ -280,6 +280,6 @@ mod tests {
         ] {
             assert_eq!((is_supported(version), is_at_least(version, OLDEST_OTHER)), (ours, other), "{version}");
         }
-        assert_eq!(too_old("4.0.9", OLDEST_OTHER), "Redis 4.0.9 is too old, fairgate needs 5.0 or newer");
+        assert_eq!(too_old("4.0.9", OLDEST_OTHER), "Redis 4.0.9 is too old: fairgate needs 5.0 or newer");
     }
 }

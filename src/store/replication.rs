@@ -45,7 +45,7 @@ impl HealthReport {
         if wait_replicas > connected {
             self.add(
                 Severity::Warning,
-                format!("store.wait_replicas is {wait_replicas}, but connected replicas are {connected}: every new job is answered with 503"),
+                format!("store.wait_replicas is {wait_replicas}, but connected replicas are {connected}: every enqueue request fails with HTTP 503"),
                 Some("connect more replicas, or lower store.wait_replicas"),
             );
         }
@@ -57,7 +57,7 @@ impl HealthReport {
             Some("0") => self.add(
                 Severity::Warning,
                 "min-replicas-to-write is 0: a primary that lost its replicas accepts jobs, and a failover loses them",
-                Some("set `min-replicas-to-write 1` and `min-replicas-max-lag 10` on all servers; fairgate then answers 503"),
+                Some("set `min-replicas-to-write 1` and `min-replicas-max-lag 10` on all servers; fairgate then returns HTTP 503"),
             ),
             Some(least) => self.add(Severity::Good, format!("min-replicas-to-write is {least}"), None),
             None => {}

@@ -91,7 +91,7 @@ async fn load_library(connection: &Connection) -> Result<bool, Error> {
         Err(Error::Backend(reason)) if reason.contains("already exists") => Ok(true),
         Err(error) if error.is_full() => Ok(false),
         Err(Error::Backend(reason)) => {
-            tracing::info!(reason, "Redis loads no functions for us; scripts are sent instead, which is slower");
+            tracing::info!(reason, "Redis does not load functions; using EVALSHA, which is slower");
             connection.without_functions();
             Ok(false)
         }

@@ -34,7 +34,7 @@ impl SlotHold {
         let first = match *span {
             Some((first, last)) if now.saturating_duration_since(last) < GAP => first,
             _ => {
-                tracing::warn!(%reason, "Redis Cluster does not serve our slot for now; calls wait for it");
+                tracing::warn!(%reason, "Redis Cluster does not serve the slot of the namespace; calls are waiting");
                 now
             }
         };

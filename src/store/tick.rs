@@ -30,7 +30,7 @@ impl Store {
     pub async fn retain(&self) -> Result<bool, Error> {
         // Tenant activity is stored with events, so sum it before they are removed.
         if let Err(error) = self.fold_activity().await {
-            tracing::debug!(%error, "cannot add up the activity of tenants");
+            tracing::debug!(%error, "cannot sum tenant activity");
         }
         let s = &self.core.settings;
         let more = RETAIN
