@@ -43,12 +43,14 @@ impl Verb for AckVerb {
     type Request = Scoped<Ack>;
     type Reply = Result<Outcome, Error>;
 
+    const COMMAND: &'static str = "ack";
+
     fn weight(request: &Self::Request) -> (usize, usize) {
         (1, request.answer.result.as_ref().map_or(0, String::len))
     }
 
     async fn run(&self, requests: Vec<Scoped<Ack>>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("ack", requests.len());
+        self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
         let answers = ACK
@@ -65,7 +67,7 @@ impl Verb for AckVerb {
                 }
             })
             .await?;
-        reply::outcomes(answers, "ack")
+        reply::outcomes(answers, Self::COMMAND)
     }
 }
 
@@ -75,12 +77,14 @@ impl Verb for NackVerb {
     type Request = Scoped<Nack>;
     type Reply = Result<Outcome, Error>;
 
+    const COMMAND: &'static str = "nack";
+
     fn weight(request: &Self::Request) -> (usize, usize) {
         (1, request.answer.failure.entry.len())
     }
 
     async fn run(&self, requests: Vec<Scoped<Nack>>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("nack", requests.len());
+        self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
         let answers = NACK
@@ -101,7 +105,7 @@ impl Verb for NackVerb {
                 }
             })
             .await?;
-        reply::outcomes(answers, "nack")
+        reply::outcomes(answers, Self::COMMAND)
     }
 }
 

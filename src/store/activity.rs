@@ -120,9 +120,9 @@ fn ended(record: &str) -> Option<(&str, EndedJobs)> {
 
 impl Entry {
     fn read(entry: Value) -> Result<Entry, Error> {
-        let [id, fields] = reply::parts(entry, "fold")?;
+        let [id, fields] = reply::parts(entry, "activity")?;
         let mut read = Entry { id: reply::text(id), ..Entry::default() };
-        let mut fields = reply::array(fields, "fold")?.into_iter();
+        let mut fields = reply::array(fields, "activity")?.into_iter();
         while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
             match name {
                 Value::BulkString(name) if name == b"t" => read.ms = reply::number(value),
@@ -159,7 +159,7 @@ impl Store {
             let mut command = redis::cmd("XRANGE");
             let from = if folded.is_empty() { "-".to_owned() } else { format!("({folded}") };
             command.arg(self.core.keys.events()).arg(from).arg("+").arg("COUNT").arg(ENTRIES);
-            let page = reply::array(self.core.command("fold", command).await?, "fold")?;
+            let page = reply::array(self.core.command("fold", command).await?, "activity")?;
             let is_last = page.len() < ENTRIES;
             let mut entries = page.into_iter().map(Entry::read).peekable();
             while entries.peek().is_some() {
@@ -223,7 +223,7 @@ impl Store {
         }
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.ended(minute)).arg(queues);
-        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
+        let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
         Ok(texts.iter().map(|text| EndedJobs::read(text)).collect())
     }
 
@@ -254,7 +254,7 @@ impl Store {
         }
         let mut command = redis::cmd("HMGET");
         command.arg(key).arg(names);
-        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
+        let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
         Ok(texts.iter().map(|text| Deeds::read(text)).collect())
     }
 }

@@ -47,7 +47,7 @@ impl Store {
     pub async fn api_keys(&self) -> Result<Vec<StoredKey>, Error> {
         let mut command = redis::cmd("HVALS");
         command.arg(self.core.keys.api_keys());
-        let records = reply::texts(self.core.command("api_keys", command).await?, "api keys")?;
+        let records = reply::texts(self.core.command("api_keys", command).await?, "api_keys")?;
         // An unreadable key is ignored, so that it does not lock out the others.
         let readable = |record: &String| {
             stored_key(record).or_else(|| {
@@ -77,7 +77,7 @@ impl Store {
             "differs" => Ok(KeyKept::Differs),
             "many" => Ok(KeyKept::Many),
             "admin" => Ok(KeyKept::NoAdmin),
-            _ => Err(Error::unreadable("keep_key")),
+            _ => Err(Error::unreadable("key_add")),
         }
     }
 
@@ -92,7 +92,7 @@ impl Store {
             "ok" => Ok(KeyDropped::Dropped),
             "missing" => Ok(KeyDropped::Missing),
             "last" => Ok(KeyDropped::Last),
-            _ => Err(Error::unreadable("drop_key")),
+            _ => Err(Error::unreadable("key_revoke")),
         }
     }
 }

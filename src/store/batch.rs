@@ -20,6 +20,9 @@ pub(super) trait Verb: Send + Sync + 'static {
     type Request: Send + Sync + 'static;
     type Reply: Send + 'static;
 
+    /// Name of the command, for metrics and errors.
+    const COMMAND: &'static str;
+
     /// Number of calls in flight. One gives the largest groups. A second keeps Redis busy while the
     /// replies of the first are handed out, which pays if no other operation runs meanwhile.
     const IN_FLIGHT: usize = 1;
@@ -91,20 +94,20 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
             let (requests, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
             let outcome = verb.run(requests).await;
             drop(permit);
-            hand_out(outcome, replies);
+            hand_out::<V>(outcome, replies);
         });
     }
 }
 
 /// Sends each caller its reply. If the caller is gone, the reply is dropped, and its `Drop`
 /// releases what it holds.
-fn hand_out<R>(outcome: Result<Vec<R>, Error>, replies: Vec<oneshot::Sender<Result<R, Error>>>) {
+fn hand_out<V: Verb>(outcome: Result<Vec<V::Reply>, Error>, replies: Vec<oneshot::Sender<Result<V::Reply, Error>>>) {
     match outcome {
         Ok(results) if results.len() == replies.len() => {
             replies.into_iter().zip(results).for_each(|(reply, result)| drop(reply.send(Ok(result))));
         }
         Ok(_) => {
-            let error = Error::unreadable("a group of requests");
+            let error = Error::unreadable(V::COMMAND);
             replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone()))));
         }
         Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),

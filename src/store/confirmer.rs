@@ -40,7 +40,9 @@ impl Confirmer {
         if matches!(calls, RawConnection::Single(_))
             && replication::run_id(calls).await? != replication::run_id(&mut connection).await?
         {
-            return Err(Error::Unavailable("the connections for calls and for WAIT reached different servers".to_owned()));
+            return Err(Error::Unavailable(
+                "the connections for calls and for WAIT reached different servers".to_owned(),
+            ));
         }
         Ok(Confirmer { connection, wanted, begun: AtomicU64::new(0), last: Mutex::new((0, Ok(0))) })
     }

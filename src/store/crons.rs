@@ -109,7 +109,7 @@ impl Store {
             "changed" => Ok(Registered::Changed),
             "stale" => Ok(Registered::Stale),
             "full" => Ok(Registered::Full),
-            _ => Err(Error::unreadable("schedule")),
+            _ => Err(Error::unreadable("cron_register")),
         }
     }
 
@@ -176,7 +176,7 @@ impl Store {
     async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
         let answer =
             CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
-        let mut parts = reply::array(answer, "timetable")?.into_iter();
+        let mut parts = reply::array(answer, "cron_list")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let mut table = Timetable {
             now: reply::number(next()),
@@ -186,9 +186,9 @@ impl Store {
             crons: Vec::new(),
         };
         while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {
-            let fields = reply::texts(fields, "timetable")?;
+            let fields = reply::texts(fields, "cron_list")?;
             let [document, version, created, last, runs, _job] =
-                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("timetable"))?;
+                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("cron_list"))?;
             table.crons.push(StoredCron {
                 name: reply::text(name),
                 document,
@@ -226,17 +226,18 @@ impl Store {
                 request.iter().for_each(|request| jobs::push_request(command, request, again));
             })
             .await?;
-        let mut parts = reply::array(answer, "fire")?.into_iter();
+        let mut parts = reply::array(answer, "cron_fire")?.into_iter();
         let tag = parts.next().map(reply::text).unwrap_or_default();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         match (tag.as_str(), request) {
-            ("ok", Some(request)) => match jobs::enqueued(&self.core, &reply::text(next()), request.jobs)? {
+            ("ok", Some(request)) => match jobs::enqueued(&self.core, "cron_fire", &reply::text(next()), request.jobs)?
+            {
                 Enqueued::Stored(records) => {
-                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("fire"))?;
+                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
                     Ok(Fired::Stored(Box::new(record)))
                 }
                 // the script reports all other outcomes as skipped
-                _ => Err(Error::unreadable("fire")),
+                _ => Err(Error::unreadable("cron_fire")),
             },
             ("gone", _) => Ok(Fired::Gone),
             ("stale", _) => Ok(Fired::Stale),
@@ -244,7 +245,7 @@ impl Store {
                 let why = reply::text(next());
                 Ok(Fired::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
             }
-            _ => Err(Error::unreadable("fire")),
+            _ => Err(Error::unreadable("cron_fire")),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Store {
         let bound = |ms: Option<i64>, open: &str| ms.map_or_else(|| open.to_owned(), |ms| ms.to_string());
         let mut command = redis::cmd("ZREVRANGEBYSCORE");
         command.arg(self.core.keys.dead()).arg(bound(filter.until, "+inf")).arg(bound(filter.since, "-inf"));
-        reply::texts(self.core.command("dead_letters", command).await?, "dead letters")
+        reply::texts(self.core.command("dead_letters", command).await?, "dead_letters")
     }
 
     /// Returns a dead letter by its id.

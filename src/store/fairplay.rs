@@ -66,8 +66,9 @@ impl Sidekiq {
             let mut words = entry.splitn(3, wire::UNIT).map(str::to_owned);
             Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
         };
-        let jobs =
-            parts.map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay"))).collect::<Result<_, _>>()?;
+        let jobs = parts
+            .map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay_claim")))
+            .collect::<Result<_, _>>()?;
         Ok(Taken { is_ours, jobs })
     }
 

@@ -108,8 +108,8 @@ impl Store {
                 command.arg(most.map(|most| most.to_string()).unwrap_or_default()).arg(&cursor.rest);
             })
             .await?;
-        let mut words = reply::texts(answer, "find")?.into_iter();
-        let next = words.next().ok_or_else(|| Error::unreadable("find"))?;
+        let mut words = reply::texts(answer, "job_search")?.into_iter();
+        let next = words.next().ok_or_else(|| Error::unreadable("job_search"))?;
         let words: Vec<String> = words.collect();
         let found = words.chunks_exact(6).map(|job| Found {
             id: job[0].clone(),

@@ -94,6 +94,8 @@ impl Verb for Enqueue {
     type Request = Request;
     type Reply = Result<Enqueued, Error>;
 
+    const COMMAND: &'static str = "enqueue";
+
     // Producers often run without workers, whose fetches and acks would keep Redis busy in between.
     const IN_FLIGHT: usize = 2;
 
@@ -102,13 +104,13 @@ impl Verb for Enqueue {
     }
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
-        self.core.metrics.group("enqueue", requests.len());
+        self.core.metrics.group(Self::COMMAND, requests.len());
         let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, &requests, again);
         let answers = reply::array(ENQUEUE.call(&self.core.connection, fill).await?, "enqueue")?;
         Ok(answers
             .into_iter()
             .zip(requests)
-            .map(|(answer, request)| enqueued(&self.core, &reply::text(answer), request.jobs))
+            .map(|(answer, request)| enqueued(&self.core, "enqueue", &reply::text(answer), request.jobs))
             .collect())
     }
 }
@@ -196,9 +198,10 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+/// Parses the reply to a command that stores jobs, for one request.
+pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
     let mut parts = wire::values(answer);
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable(command));
     match next()? {
         "ok" => {
             let created = next()?;
@@ -233,7 +236,7 @@ pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<E
             let (depth, most) = (number()?, number()?);
             Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
-        "limited" => Ok(Enqueued::Limited(core.refused(parts)?)),
+        "limited" => Ok(Enqueued::Limited(core.refused(parts, command)?)),
         "stale" => Ok(Enqueued::Stale(jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
@@ -241,8 +244,12 @@ pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<E
 
 impl Core {
     /// Parses the words after `limited` in a script's reply, and counts the rejection.
-    pub(super) fn refused<'t>(&self, words: impl Iterator<Item = &'t str>) -> Result<Box<Exceeded>, Error> {
-        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable("a tenant's limit"))?;
+    pub(super) fn refused<'t>(
+        &self,
+        words: impl Iterator<Item = &'t str>,
+        command: &str,
+    ) -> Result<Box<Exceeded>, Error> {
+        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable(command))?;
         self.metrics.tenants.exceeded(&exceeded.tenant, &exceeded.limit, "rejected");
         Ok(Box::new(exceeded))
     }
@@ -327,6 +334,6 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
         };
-        reply::outcome(script.call(&self.core.connection, fill).await?, script.name)
+        reply::outcome(script.call(&self.core.connection, fill).await?, &script.name.to_ascii_lowercase())
     }
 }

@@ -155,6 +155,8 @@ impl Verb for FetchVerb {
     type Request = Fetch;
     type Reply = Result<Leased, Error>;
 
+    const COMMAND: &'static str = "fetch";
+
     fn weight(request: &Fetch) -> (usize, usize) {
         // A fetch for a single tenant needs a call of its own: it takes jobs out of turn, which the
         // other requests of a group could not take into account.
@@ -163,7 +165,7 @@ impl Verb for FetchVerb {
     }
 
     async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
-        self.core.metrics.group("fetch", requests.len());
+        self.core.metrics.group(Self::COMMAND, requests.len());
         let replayable = requests.iter().map(|request| request.fetch_id.is_some());
         let mut replies: Vec<Self::Reply> = replayable.map(|replayable| Ok(self.leased(replayable))).collect();
         let mut open: Vec<(usize, Fetch)> = requests.into_iter().enumerate().collect();
@@ -219,7 +221,7 @@ impl FetchVerb {
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
-        self.core.apply_notes(notes)?;
+        self.core.apply_notes(notes, "fetch")?;
         Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1, reply::texts(met, "fetch")?))
     }
 
@@ -290,7 +292,9 @@ impl FetchVerb {
             }
         }
         let readable = |view| {
-            reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "cannot parse a fetched job; skipping it")).ok()
+            reply::record(view, "fetch")
+                .inspect_err(|error| tracing::error!(%error, "cannot parse a fetched job; skipping it"))
+                .ok()
         };
         Ok(views.into_iter().filter_map(readable).collect())
     }

@@ -99,7 +99,7 @@ impl Store {
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
         let answer =
             LIMIT_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
-        let mut parts = reply::array(answer, "limits")?.into_iter();
+        let mut parts = reply::array(answer, "limit_list")?.into_iter();
         let mut next = || parts.next();
         let now = next().map(reply::number).unwrap_or_default();
         let total = next().map(reply::number).unwrap_or_default() as u64;
@@ -107,7 +107,7 @@ impl Store {
         while let (Some(key), Some(fields)) = (next(), next()) {
             let key = reply::text(key);
             let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
-            limits.push(limit(key, now, &reply::texts(fields, "limits")?)?);
+            limits.push(limit(key, now, &reply::texts(fields, "limit_list")?)?);
         }
         Ok((total, limits))
     }
@@ -150,7 +150,7 @@ impl Store {
             command.arg(until.map(At::argument).unwrap_or_default());
         };
         let [outcome, notes] = reply::parts(LIMIT_OVERRIDE.call(&self.core.connection, fill).await?, "limit_override")?;
-        self.core.apply_notes(notes)?;
+        self.core.apply_notes(notes, "limit_override")?;
         Ok(reply::number(outcome))
     }
 }
@@ -174,7 +174,7 @@ fn limit(key: LimitKey, now: i64, fields: &[String]) -> Result<LimitState, Error
         file,
     ] = fields
     else {
-        return Err(Error::unreadable("limits"));
+        return Err(Error::unreadable("limit_list"));
     };
     let number = |text: &String| text.parse::<u64>().ok();
     let window =

@@ -110,14 +110,15 @@ fn figures(jobs: &str, deeds: &str, runnable: u64) -> Figures {
 
 fn read_noise(answer: Value) -> Result<Noise, Error> {
     let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots, runnable] =
-        reply::parts(answer, "noise")?;
-    let documents = reply::pairs(documents, "noise")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
+        reply::parts(answer, "noisy_snapshot")?;
+    let documents =
+        reply::pairs(documents, "noisy_snapshot")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
     let read = |part: &[String]| TenantFigures {
         id: unescape(&part[0]),
         weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
         figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
     };
-    let seen: Vec<TenantFigures> = reply::texts(seen, "noise")?.chunks_exact(5).map(read).collect();
+    let seen: Vec<TenantFigures> = reply::texts(seen, "noisy_snapshot")?.chunks_exact(5).map(read).collect();
     let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;

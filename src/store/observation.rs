@@ -58,9 +58,10 @@ impl Observation {
     }
 }
 
-pub(super) fn observation(value: Value) -> Result<Observation, Error> {
-    let unreadable = || Error::unreadable("a queue's observation");
-    let mut parts = reply::texts(value, "a queue's observation")?.into_iter();
+/// Parses an observation in the reply to a command.
+pub(super) fn observation(value: Value, command: &str) -> Result<Observation, Error> {
+    let unreadable = || Error::unreadable(command);
+    let mut parts = reply::texts(value, command)?.into_iter();
     let queue = parts.next().ok_or_else(unreadable)?;
     let mut next = || parts.next().ok_or_else(unreadable);
     let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));

@@ -197,14 +197,14 @@ impl Store {
             "ok" => return Ok(TakenIn::Stored),
             _ => {}
         }
-        Ok(match jobs::enqueued(&self.core, &answer, jobs)? {
+        Ok(match jobs::enqueued(&self.core, "inbox_import", &answer, jobs)? {
             Enqueued::Full { rule, .. } => TakenIn::Full { rule },
             Enqueued::Stale(_) => TakenIn::Stale,
             Enqueued::Stored(_) | Enqueued::Duplicate { .. } => TakenIn::Stored,
             // Jobs of an inbox are never unique, and neither bounds nor tenants' limits apply to
             // them.
             Enqueued::Exists { .. } | Enqueued::Bounded { .. } | Enqueued::Limited(_) => {
-                return Err(Error::unreadable("drain"));
+                return Err(Error::unreadable("inbox_import"));
             }
         })
     }

@@ -59,14 +59,14 @@ impl Store {
     pub async fn scheduling(&self, pools: &[&str]) -> Result<Scheduling, Error> {
         let answer =
             POOL_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(pools)).await?;
-        let mut parts = reply::array(answer, "pools")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("pools"));
+        let mut parts = reply::array(answer, "pool_list")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("pool_list"));
         let now = reply::number(next()?) / 1000;
         let mut queues: BTreeMap<String, Dispatched> = BTreeMap::new();
-        for (queue, active) in reply::pairs(next()?, "pools")? {
+        for (queue, active) in reply::pairs(next()?, "pool_list")? {
             queues.insert(queue, Dispatched { active: active.parse().unwrap_or(0), ..Dispatched::default() });
         }
-        for (field, packed) in reply::pairs(next()?, "pools")? {
+        for (field, packed) in reply::pairs(next()?, "pool_list")? {
             let Some((queue, second)) = field.rsplit_once(' ') else { continue };
             if second.parse().is_ok_and(|second: i64| second > now - WINDOW_SECONDS) {
                 let packed: u64 = packed.parse().unwrap_or(0);
@@ -77,7 +77,7 @@ impl Store {
         }
         let mut statuses = Vec::with_capacity(pools.len());
         for _ in pools {
-            let [workers, jobs] = reply::parts(next()?, "pools")?;
+            let [workers, jobs] = reply::parts(next()?, "pool_list")?;
             let (workers, jobs) = (reply::number(workers), reply::number(jobs));
             statuses.push(PoolStatus { active_workers: workers as u64, active_jobs: jobs as u64 });
         }

@@ -137,11 +137,7 @@ impl HealthReport {
             None => {}
         }
         if field("aof_last_write_status") == "err" || field("rdb_last_bgsave_status") == "err" {
-            self.add(
-                Severity::Warning,
-                "the last write to disk failed",
-                Some("check the disk and the log of Redis"),
-            );
+            self.add(Severity::Warning, "the last write to disk failed", Some("check the disk and the log of Redis"));
         }
     }
 

@@ -147,8 +147,8 @@ impl Store {
 }
 
 fn begun(answer: Value) -> Result<Begun, Error> {
-    let unreadable = || Error::unreadable("round");
-    let mut parts = reply::array(answer, "round")?.into_iter();
+    let unreadable = || Error::unreadable("round_begin");
+    let mut parts = reply::array(answer, "round_begin")?.into_iter();
     let tag = parts.next().map(reply::text).unwrap_or_default();
     let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
     Ok(match tag.as_str() {
@@ -165,7 +165,7 @@ fn begun(answer: Value) -> Result<Begun, Error> {
             let token = parts.next().map(reply::text).ok_or_else(unreadable)?;
             let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
             let (round, scheduled, room, due, now) = (number()?, number()?, number()?, number()?, number()?);
-            let queues = parts.map(observation).collect::<Result<_, _>>()?;
+            let queues = parts.map(|queue| observation(queue, "round_begin")).collect::<Result<_, _>>()?;
             let (number, room) = (round as u64, room.max(0) as u64);
             Begun::Round(Round { token, number, scheduled: scheduled == 1, room, due, now, queues })
         }

@@ -143,10 +143,10 @@ impl Store {
     pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
         let answer = RULE_STATUS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "status")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("status"));
+        let mut parts = reply::array(answer, "rule_status")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_status"));
         let now = reply::number(next()?);
-        let fields: HashMap<String, String> = reply::pairs(next()?, "status")?.into_iter().collect();
+        let fields: HashMap<String, String> = reply::pairs(next()?, "rule_status")?.into_iter().collect();
         let field = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let (holder, token, left) = (reply::text(next()?), reply::text(next()?), reply::number(next()?));
         let token = token.split(':').next().and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -164,7 +164,7 @@ impl Store {
             wasted_ms: field("wasted"),
             lock,
             trouble: None,
-            queues: parts.map(observation).collect::<Result<_, _>>()?,
+            queues: parts.map(|queue| observation(queue, "rule_status")).collect::<Result<_, _>>()?,
         })
     }
 
@@ -272,8 +272,8 @@ impl Store {
             names.iter().for_each(|name| _ = command.arg(escape(name)));
         };
         let answer = RULE_TENANTS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "survey")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
+        let mut parts = reply::array(answer, "rule_tenants")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
         let now = reply::number(next()?);
         Ok(StagedTenants { now, levels: parts.map(level).collect::<Result<_, _>>()? })
     }
@@ -319,11 +319,11 @@ fn scan_place(cursor: u64) -> (i32, u64) {
 }
 
 fn level(value: Value) -> Result<PriorityLevel, Error> {
-    let mut parts = reply::array(value, "survey")?.into_iter();
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
+    let mut parts = reply::array(value, "rule_tenants")?.into_iter();
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
     let (priority, clock) = (reply::number(next()?) as i32, reply::text(next()?));
     let (total, waiting) = (reply::number(next()?), reply::number(next()?));
-    let (leavers, tenants) = (reply::texts(next()?, "leavers")?, reply::texts(next()?, "tenants")?);
+    let (leavers, tenants) = (reply::texts(next()?, "rule_tenants")?, reply::texts(next()?, "rule_tenants")?);
     Ok(PriorityLevel {
         priority,
         clock: clock.parse().unwrap_or(0.0),

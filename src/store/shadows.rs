@@ -54,7 +54,7 @@ impl Store {
                 let by = unescape(&parts.next().unwrap_or_default());
                 Watched::Elsewhere { by, left_ms: parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0) }
             }
-            _ => return Err(Error::unreadable("shadow")),
+            _ => return Err(Error::unreadable("shadow_save")),
         })
     }
 

@@ -145,7 +145,7 @@ impl Sidekiq {
             let (sequence, payload) = entry.split_once(wire::UNIT)?;
             Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
         };
-        entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("claim"))).collect()
+        entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("sidekiq_claim"))).collect()
     }
 
     /// Returns the number of jobs of an inbox that have not been imported.

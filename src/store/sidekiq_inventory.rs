@@ -51,7 +51,7 @@ impl Sidekiq {
     /// Returns the names of the queues, sorted.
     pub async fn queue_names(&self) -> Result<Vec<String>, Error> {
         let key = format!("{}queues", self.prefix());
-        let mut names = reply::texts(self.ask(&["SRANDMEMBER", &key, &MOST_QUEUES.to_string()]).await?, "queues")?;
+        let mut names = reply::texts(self.ask(&["SRANDMEMBER", &key, &MOST_QUEUES.to_string()]).await?, "SRANDMEMBER")?;
         names.sort();
         Ok(names)
     }
@@ -76,7 +76,7 @@ impl Sidekiq {
     pub async fn next_payloads(&self, queue: &str, after: usize, most: usize) -> Result<Vec<String>, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
         let (first, last) = (format!("-{}", after + most.max(1)), format!("-{}", after + 1));
-        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, &last]).await?, "a queue")?;
+        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, &last]).await?, "LRANGE")?;
         payloads.reverse();
         Ok(payloads)
     }
@@ -95,11 +95,11 @@ impl Sidekiq {
         let mut cursor = "0".to_owned();
         for _ in 0..MOST_SCANS {
             let words = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", &SCANNED.to_string()];
-            let [next, keys] = reply::parts(self.ask(&words).await?, "scan")?;
+            let [next, keys] = reply::parts(self.ask(&words).await?, "SCAN")?;
             cursor = reply::text(next);
-            for key in reply::texts(keys, "scan")? {
+            for key in reply::texts(keys, "SCAN")? {
                 let Some(class) = key.strip_prefix(&head).and_then(|rest| rest.strip_suffix(tail)) else { continue };
-                let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "counts")?;
+                let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "HGETALL")?;
                 let jobs = counts.iter().filter_map(|(_, count)| count.parse::<u64>().ok()).sum();
                 classes.push(GemClass { key: class.to_owned(), tenants: counts.len(), jobs });
             }

@@ -68,7 +68,10 @@ pub(super) async fn listen(
                 Err(error) => {
                     if error.code() == Some("NOPERM") {
                         if !std::mem::replace(&mut forbidden, true) {
-                            tracing::warn!(channel, "the Redis user may not subscribe to this channel; polling once a second");
+                            tracing::warn!(
+                                channel,
+                                "the Redis user may not subscribe to this channel; polling once a second"
+                            );
                         }
                         _ = signals.send(Signal::Missed);
                     }

@@ -33,7 +33,7 @@ impl Store {
             };
             let mut words =
                 reply::texts(STAGED_SEARCH.call(&self.core.connection, fill).await?, "staged_search")?.into_iter();
-            cursor = words.next().ok_or_else(|| Error::unreadable("trace"))?;
+            cursor = words.next().ok_or_else(|| Error::unreadable("staged_search"))?;
             let words: Vec<String> = words.collect();
             if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {
                 return Ok((Some(found), false));

@@ -97,7 +97,7 @@ impl Store {
         self.fold_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = TENANT_STATISTICS.call(&self.core.connection, fill).await?;
-        let [day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);
+        let [day, lately, all, span, counted] = reply::parts(answer, "tenant_statistics")?.map(reply::text);
         let (lately, all) = (Deeds::read(&lately), Deeds::read(&all));
         let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;
         Ok(TenantStatistics {

@@ -130,7 +130,7 @@ impl Store {
                 self.core.begin(command).arg(portion);
             };
             let answer = TENANT_COUNTS.call(&self.core.connection, fill).await?;
-            let pairs = reply::pairs(answer, "tenants")?;
+            let pairs = reply::pairs(answer, "tenant_counts")?;
             found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
         }
         Ok(found)

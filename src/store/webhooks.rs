@@ -79,7 +79,7 @@ impl Store {
             "ok" => Ok(Subscribed::Done),
             "stale" => Ok(Subscribed::Stale),
             "full" => Ok(Subscribed::Full),
-            _ => Err(Error::unreadable("subscribe")),
+            _ => Err(Error::unreadable("subscription_save")),
         }
     }
 
@@ -132,8 +132,8 @@ impl Store {
         let now = parts.next().map_or(0, reply::number);
         let mut deliveries = Vec::new();
         while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
-            let [subscription, kind, body, tries] =
-                <[String; 4]>::try_from(reply::texts(fields, "claim")?).map_err(|_| Error::unreadable("claim"))?;
+            let [subscription, kind, body, tries] = <[String; 4]>::try_from(reply::texts(fields, "delivery_claim")?)
+                .map_err(|_| Error::unreadable("delivery_claim"))?;
             let tries = tries.parse().unwrap_or(0);
             deliveries.push(Delivery { id: reply::text(id), subscription, kind, body, tries, ..Delivery::default() });
         }

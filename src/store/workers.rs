@@ -146,7 +146,7 @@ impl Store {
             "ok" => Ok(Directed::Done),
             "missing" => Ok(Directed::Missing),
             "terminate" => Ok(Directed::Terminates),
-            _ => Err(Error::unreadable("direct")),
+            _ => Err(Error::unreadable("worker_directive")),
         }
     }
 

@@ -93,11 +93,11 @@ impl Store {
                 command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&steps).arg(&words);
             })
             .await?;
-        let (tag, view) = tagged(answer, "begin")?;
+        let (tag, view) = tagged(answer, "workflow_start")?;
         let mut fields = wire::values(&tag);
         match fields.next() {
             Some("ok") => {
-                let stored = record(&workflow.id, view, "begin")?;
+                let stored = record(&workflow.id, view, "workflow_start")?;
                 self.settled(&workflow.id, stored).await.map(WorkflowBegun::Stored)
             }
             Some("duplicate") => Ok(WorkflowBegun::Duplicate),
@@ -107,13 +107,13 @@ impl Store {
                 let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
                 Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
             }
-            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields)?)),
+            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields, "workflow_start")?)),
             Some("bound") => {
                 let mut text = || fields.next().unwrap_or_default().to_owned();
                 let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
                 Ok(WorkflowBegun::Bounded { queue, depth, most, strategy: text() })
             }
-            _ => Err(Error::unreadable("begin")),
+            _ => Err(Error::unreadable("workflow_start")),
         }
     }
 
@@ -138,7 +138,7 @@ impl Store {
         let owners = ids.iter().map(|id| async move {
             let mut command = redis::cmd("HMGET");
             command.arg(self.core.keys.workflow(id)).arg("kind").arg("tenant");
-            let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow")?;
+            let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow_owners")?;
             let tenant = Some(unescape(&reply::text(tenant))).filter(|tenant| !tenant.is_empty());
             Ok((kind != Value::Nil).then(|| (id.clone(), tenant)))
         });
@@ -180,10 +180,10 @@ impl Store {
                 reply::array(WORKFLOW_LIST.call(&self.core.connection, fill).await?, "workflow_list")?.into_iter();
             cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
-                let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
+                let (id, header) = (reply::text(id), reply::texts(header, "workflow_list")?);
                 // A scan may return a key twice.
                 if !found.iter().any(|known| known.id == id) {
-                    let unreadable = || Error::unreadable("list_workflows");
+                    let unreadable = || Error::unreadable("workflow_list");
                     found.push(codec::workflow::read(&id, &header, &[], &[]).ok_or_else(unreadable)?);
                 }
             }
@@ -200,8 +200,8 @@ impl Store {
             self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
         };
         let answer = WORKFLOW_READ.call(&self.core.connection, fill).await?;
-        match tagged(answer, "show")? {
-            (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
+        match tagged(answer, "workflow_read")? {
+            (tag, view) if tag == "ok" => record(id, view, "workflow_read").map(|record| Some(*record)),
             _ => Ok(None),
         }
     }
@@ -213,9 +213,9 @@ impl Store {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
         };
         let answer = WORKFLOW_CANCEL.call(&self.core.connection, fill).await?;
-        match tagged(answer, "call_off")? {
+        match tagged(answer, "workflow_cancel")? {
             (tag, view) if tag == "ok" => {
-                let cancelled = record(id, view, "call_off")?;
+                let cancelled = record(id, view, "workflow_cancel")?;
                 self.settled(id, cancelled).await.map(CalledOff::Done)
             }
             (tag, _) if tag == "missing" => Ok(CalledOff::Missing),
