@@ -4,7 +4,7 @@
 
 use super::codec::event;
 use super::script::ACTIVITY_ADD;
-use super::statistics::Deeds;
+use super::statistics::TenantActivity;
 use super::{Error, Store, reply};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -53,7 +53,7 @@ struct Portion {
     /// Jobs that ended, by minute and by queue.
     ended: BTreeMap<i64, HashMap<String, EndedJobs>>,
     /// Activity by minute and by tenant. Tenant names are escaped, as scripts write them.
-    sums: BTreeMap<i64, HashMap<String, Deeds>>,
+    sums: BTreeMap<i64, HashMap<String, TenantActivity>>,
 }
 
 impl Portion {
@@ -83,14 +83,14 @@ impl Portion {
 }
 
 /// Parses one part of an entry's activity into the tenant's name and its activity.
-fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, Deeds)> {
+fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, TenantActivity)> {
     let (tenant, kind) = (words.next()?, words.next()?);
     let mut number = || words.next()?.parse().ok();
     let (jobs, more) = (number()?, number()?);
     let did = match kind {
-        "s" => Deeds { enqueued: jobs, pushes: more, ..Deeds::default() },
-        "c" => Deeds { completed: jobs, worker_ms: more, ..Deeds::default() },
-        "f" => Deeds { failed: jobs, ..Deeds::default() },
+        "s" => TenantActivity { enqueued: jobs, pushes: more, ..TenantActivity::default() },
+        "c" => TenantActivity { completed: jobs, worker_ms: more, ..TenantActivity::default() },
+        "f" => TenantActivity { failed: jobs, ..TenantActivity::default() },
         _ => return None,
     };
     Some((tenant.to_owned(), did))
@@ -102,7 +102,7 @@ struct Entry {
     id: String,
     ms: i64,
     /// Activity by tenant.
-    activity: Vec<(String, Deeds)>,
+    activity: Vec<(String, TenantActivity)>,
     /// Jobs that ended, by queue.
     ended: Vec<(String, EndedJobs)>,
 }
@@ -146,7 +146,7 @@ impl Entry {
 impl Store {
     /// Sums the activity that scripts have recorded since the last call. Returns false if activity
     /// is not recorded. Calls may run concurrently: each stream entry is counted exactly once.
-    pub(super) async fn fold_activity(&self) -> Result<bool, Error> {
+    pub(super) async fn sum_activity(&self) -> Result<bool, Error> {
         let mut command = redis::cmd("HEXISTS");
         command.arg(self.core.keys.state()).arg("throttled");
         if reply::number(self.core.command("fold", command).await?) == 0 {
@@ -185,7 +185,7 @@ impl Store {
     /// written since `folded` was read.
     async fn write_activity(&self, folded: &str, portion: Portion) -> Result<bool, Error> {
         let mut words: Vec<String> = vec![folded.to_owned(), portion.last];
-        let mut hours: HashMap<(i64, String), Deeds> = HashMap::new();
+        let mut hours: HashMap<(i64, String), TenantActivity> = HashMap::new();
         let minutes: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
         let (none, no_queues) = (HashMap::new(), HashMap::new());
         for minute in minutes {
@@ -229,8 +229,8 @@ impl Store {
 
     /// Returns the numbers of jobs that ended within the last 60 seconds, per queue; `None` if
     /// activity is not recorded.
-    pub async fn ended_lately(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
-        if !self.fold_activity().await? {
+    pub async fn recently_ended(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
+        if !self.sum_activity().await? {
             return Ok(None);
         }
         let now = self.core.clock.now_ms();
@@ -248,14 +248,14 @@ impl Store {
         Ok(Some(sums.collect()))
     }
 
-    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<Deeds>, Error> {
+    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<TenantActivity>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let mut command = redis::cmd("HMGET");
         command.arg(key).arg(names);
         let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
-        Ok(texts.iter().map(|text| Deeds::read(text)).collect())
+        Ok(texts.iter().map(|text| TenantActivity::read(text)).collect())
     }
 }
 
@@ -280,8 +280,13 @@ mod tests {
         ] {
             portion.add(entry);
         }
-        let did =
-            |enqueued, pushes, completed, failed, worker_ms| Deeds { enqueued, pushes, completed, failed, worker_ms };
+        let did = |enqueued, pushes, completed, failed, worker_ms| TenantActivity {
+            enqueued,
+            pushes,
+            completed,
+            failed,
+            worker_ms,
+        };
         assert_eq!((portion.last.as_str(), portion.names, portion.sums.len()), ("4-0", 5, 2));
         assert_eq!(portion.sums[&7]["a"], did(2, 1, 1, 1, 30));
         assert_eq!(portion.sums[&7][ALL], did(3, 2, 1, 1, 30));

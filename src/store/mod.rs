@@ -97,7 +97,7 @@ pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use sidekiq_inventory::{GemClass, SidekiqTotals};
 pub use signals::Signal;
 pub use staged_jobs::StagedJob;
-pub use statistics::{Deeds, Lately, TenantStatistics};
+pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
 pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};

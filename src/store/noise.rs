@@ -1,7 +1,7 @@
 //! Noisy neighbours: the figures by which they are judged, and their throttles.
 
 use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
-use super::statistics::Deeds;
+use super::statistics::TenantActivity;
 use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
 use crate::fairness::Weight;
@@ -60,7 +60,7 @@ impl Store {
         minutes: u64,
         besides: &[&str],
     ) -> Result<NoiseReading, Error> {
-        self.fold_activity().await?;
+        self.sum_activity().await?;
         let fill = |command: &mut Cmd, _: bool| {
             let command =
                 self.core.begin(command).arg(holder.unwrap_or("")).arg(lease_ms).arg(u8::from(counts)).arg(minutes);
@@ -94,22 +94,22 @@ impl Store {
     }
 }
 
-fn figures(jobs: &str, deeds: &str, runnable: u64) -> Figures {
-    let (jobs, deeds) = (TenantJobs::read(jobs, 0), Deeds::read(deeds));
+fn figures(jobs: &str, activity: &str, runnable: u64) -> Figures {
+    let (jobs, activity) = (TenantJobs::read(jobs, 0), TenantActivity::read(activity));
     Figures {
         depth: jobs.pending + jobs.available,
         runnable,
         active: jobs.active,
-        enqueued: deeds.enqueued,
-        pushes: deeds.pushes,
-        completed: deeds.completed,
-        failed: deeds.failed,
-        worker_ms: deeds.worker_ms,
+        enqueued: activity.enqueued,
+        pushes: activity.pushes,
+        completed: activity.completed,
+        failed: activity.failed,
+        worker_ms: activity.worker_ms,
     }
 }
 
 fn read_noise(answer: Value) -> Result<Noise, Error> {
-    let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots, runnable] =
+    let [now, span, with_jobs, of_minute, jobs, activity, documents, seen, lots, runnable] =
         reply::parts(answer, "noisy_snapshot")?;
     let documents =
         reply::pairs(documents, "noisy_snapshot")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
@@ -132,7 +132,7 @@ fn read_noise(answer: Value) -> Result<Noise, Error> {
         span: reply::number(span).max(0) as u64,
         tenants: with_jobs.max(of_minute).max(active),
         contenders,
-        total: figures(&reply::text(jobs), &reply::text(deeds), reply::number(runnable).max(0) as u64),
+        total: figures(&reply::text(jobs), &reply::text(activity), reply::number(runnable).max(0) as u64),
         seen,
         sample,
     };

@@ -9,7 +9,7 @@ const WINDOW: u64 = 5;
 
 /// A tenant's activity within a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
+pub struct TenantActivity {
     pub enqueued: u64,
     /// Number of requests that enqueued those jobs.
     pub pushes: u64,
@@ -21,19 +21,19 @@ pub struct Deeds {
     pub worker_ms: u64,
 }
 
-impl Deeds {
-    pub(super) fn read(text: &str) -> Deeds {
+impl TenantActivity {
+    pub(super) fn read(text: &str) -> TenantActivity {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
-        Deeds { enqueued: next(), pushes: next(), completed: next(), failed: next(), worker_ms: next() }
+        TenantActivity { enqueued: next(), pushes: next(), completed: next(), failed: next(), worker_ms: next() }
     }
 
     pub(super) fn text(&self) -> String {
-        let Deeds { enqueued, pushes, completed, failed, worker_ms } = self;
+        let TenantActivity { enqueued, pushes, completed, failed, worker_ms } = self;
         format!("{enqueued} {pushes} {completed} {failed} {worker_ms}")
     }
 
-    pub(super) fn add(&mut self, other: &Deeds) {
+    pub(super) fn add(&mut self, other: &TenantActivity) {
         self.enqueued += other.enqueued;
         self.pushes += other.pushes;
         self.completed += other.completed;
@@ -50,7 +50,7 @@ impl Deeds {
 
 /// Attempts of a tenant's jobs that ended within the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lately {
+pub struct RecentAttempts {
     /// Number of attempts that succeeded or failed.
     pub ended: u64,
     /// Average run time of an attempt in milliseconds, if there was one.
@@ -64,7 +64,7 @@ pub struct TenantStatistics {
     pub counted: bool,
     /// Activity of the last 24 hours, from hourly buckets. The part of the first hour that lies
     /// within them is estimated.
-    pub day: Deeds,
+    pub day: TenantActivity,
     pub processed_per_minute: f64,
     pub enqueued_per_minute: f64,
     /// The tenant's share of all worker time within the last minutes, from 0 to 1.
@@ -74,8 +74,8 @@ pub struct TenantStatistics {
 impl Store {
     /// Returns the attempts of tenants' jobs within the last minute; `None` if activity is not
     /// recorded.
-    pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Lately>>, Error> {
-        self.fold_activity().await?;
+    pub async fn recent_attempts(&self, ids: &[&str]) -> Result<Option<Vec<RecentAttempts>>, Error> {
+        self.sum_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
             ids.iter().for_each(|id| _ = command.arg(escape(id)));
@@ -84,7 +84,7 @@ impl Store {
         let read = |one| {
             let text = reply::text(one);
             let (ended, ms) = text.split_once(' ').unwrap_or_default();
-            Lately { ended: ended.parse().unwrap_or(0), runtime_ms: ms.parse().ok() }
+            RecentAttempts { ended: ended.parse().unwrap_or(0), runtime_ms: ms.parse().ok() }
         };
         Ok((answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()))
     }
@@ -94,15 +94,15 @@ impl Store {
         if !self.scope.admits(Some(id)) {
             return Ok(TenantStatistics::default());
         }
-        self.fold_activity().await?;
+        self.sum_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = TENANT_STATISTICS.call(&self.core.connection, fill).await?;
         let [day, lately, all, span, counted] = reply::parts(answer, "tenant_statistics")?.map(reply::text);
-        let (lately, all) = (Deeds::read(&lately), Deeds::read(&all));
+        let (lately, all) = (TenantActivity::read(&lately), TenantActivity::read(&all));
         let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;
         Ok(TenantStatistics {
             counted: counted == "1",
-            day: Deeds::read(&day),
+            day: TenantActivity::read(&day),
             processed_per_minute: (lately.completed + lately.failed) as f64 / minutes,
             enqueued_per_minute: lately.enqueued as f64 / minutes,
             worker_share: if all.worker_ms == 0 { 0.0 } else { lately.worker_ms as f64 / all.worker_ms as f64 },

@@ -29,7 +29,7 @@ impl Store {
     /// emptied. Returns true if more is left.
     pub async fn retain(&self) -> Result<bool, Error> {
         // Tenant activity is stored with events, so sum it before they are removed.
-        if let Err(error) = self.fold_activity().await {
+        if let Err(error) = self.sum_activity().await {
             tracing::debug!(%error, "cannot sum tenant activity");
         }
         let s = &self.core.settings;

@@ -1,7 +1,7 @@
 //! What is counted of a tenant, and that nothing remains of it.
 
 use super::*;
-use fairgate::store::Deeds;
+use fairgate::store::TenantActivity;
 
 #[tokio::test]
 async fn a_day_of_a_tenant_is_counted() {
@@ -28,18 +28,18 @@ async fn a_day_of_a_tenant_is_counted() {
 
     let statistics = street.store().tenant_statistics("acme").await.unwrap();
     assert_eq!(street.jobs("acme").await, [0, 1, 1, 1, 0]);
-    let deeds = Deeds { enqueued: 6, pushes: 2, completed: 2, failed: 1, worker_ms: 15_000 };
-    assert_eq!(statistics.day, deeds);
+    let activity = TenantActivity { enqueued: 6, pushes: 2, completed: 2, failed: 1, worker_ms: 15_000 };
+    assert_eq!(statistics.day, activity);
     assert_eq!(statistics.worker_share, 1.0);
     assert!(statistics.processed_per_minute > 0.0 && statistics.enqueued_per_minute > statistics.processed_per_minute);
 
     // In the same window, then in the same day, then never.
     street.app.clock.advance(4 * 3_600_000);
     let later = street.store().tenant_statistics("acme").await.unwrap();
-    assert_eq!((later.day, later.processed_per_minute), (deeds, 0.0));
+    assert_eq!((later.day, later.processed_per_minute), (activity, 0.0));
     street.app.clock.advance(21 * 3_600_000);
-    assert_eq!(street.store().tenant_statistics("acme").await.unwrap().day, Deeds::default());
-    assert_eq!(street.store().tenant_statistics("nobody").await.unwrap().day, Deeds::default());
+    assert_eq!(street.store().tenant_statistics("acme").await.unwrap().day, TenantActivity::default());
+    assert_eq!(street.store().tenant_statistics("nobody").await.unwrap().day, TenantActivity::default());
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn jobs_without_a_tenant_are_those_of_the_default_one() {
     let statistics = street.client().get("/v1/admin/tenants/_default/stats").await.expect(200);
     assert_eq!(statistics.at("/counted"), &json!(true), "{}", statistics.text);
     let day = street.store().tenant_statistics("_default").await.unwrap().day;
-    assert_eq!(day, Deeds { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
+    assert_eq!(day, TenantActivity { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
     // Where it is limited, its jobs are counted like those of others, and all of this stays the same.
     let limit = json!({"max_concurrency": 50});
     street.client().send("PUT", "/v1/admin/tenants/_default/limits", Some(limit.to_string())).await.expect(200);
