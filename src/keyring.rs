@@ -5,7 +5,7 @@
 
 use crate::auth::{ApiKey, Digest};
 use crate::job::Scope;
-use crate::store::{Error, KeyDropped, KeyKept, Signal, Store, StoredKey};
+use crate::store::{AddKeyOutcome, Error, RevokeKeyOutcome, Signal, Store, StoredKey};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -147,12 +147,12 @@ impl Keyring {
     }
 
     /// Adds a key, at once for this process and very soon for the others.
-    pub async fn create(&self, key: &ApiKey, by: &str) -> Result<KeyKept, Error> {
+    pub async fn create(&self, key: &ApiKey, by: &str) -> Result<AddKeyOutcome, Error> {
         let mut of_name = self.inner.config.iter().filter(|own| own.name == key.name);
         if of_name.any(|own| own.role != key.role || own.tenant != key.tenant) {
-            return Ok(KeyKept::Differs);
+            return Ok(AddKeyOutcome::Differs);
         }
-        let kept = self.inner.store.keep_key(key, &self.inner.config, by).await?;
+        let kept = self.inner.store.add_key(key, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(kept)
     }
@@ -162,12 +162,12 @@ impl Keyring {
         if self.inner.config.iter().any(|own| own.id() == id) {
             return Ok(Revoked::InConfig);
         }
-        let dropped = self.inner.store.drop_key(id, &self.inner.config, by).await?;
+        let dropped = self.inner.store.revoke_key(id, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(match dropped {
-            KeyDropped::Dropped => Revoked::Done,
-            KeyDropped::Missing => Revoked::Missing,
-            KeyDropped::Last => Revoked::Last,
+            RevokeKeyOutcome::Revoked => Revoked::Done,
+            RevokeKeyOutcome::Missing => Revoked::Missing,
+            RevokeKeyOutcome::Last => Revoked::Last,
         })
     }
 

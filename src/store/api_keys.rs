@@ -19,8 +19,8 @@ pub struct StoredKey {
 
 /// The outcome of adding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKept {
-    Kept,
+pub enum AddKeyOutcome {
+    Added,
     /// The store has reached its largest number of keys.
     Full {
         most: usize,
@@ -35,8 +35,8 @@ pub enum KeyKept {
 
 /// The outcome of revoking a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyDropped {
-    Dropped,
+pub enum RevokeKeyOutcome {
+    Revoked,
     Missing,
     /// It is the last key that can manage keys.
     Last,
@@ -61,7 +61,7 @@ impl Store {
     }
 
     /// Adds a key on behalf of `by`. The limits also count the keys of the configuration.
-    pub async fn keep_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<KeyKept, Error> {
+    pub async fn add_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<AddKeyOutcome, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
         let managed = configured.iter().any(ApiKey::rules);
@@ -72,26 +72,26 @@ impl Store {
             command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
         };
         match reply::text(KEY_ADD.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(KeyKept::Kept),
-            "full" => Ok(KeyKept::Full { most: MOST }),
-            "differs" => Ok(KeyKept::Differs),
-            "many" => Ok(KeyKept::Many),
-            "admin" => Ok(KeyKept::NoAdmin),
+            "ok" => Ok(AddKeyOutcome::Added),
+            "full" => Ok(AddKeyOutcome::Full { most: MOST }),
+            "differs" => Ok(AddKeyOutcome::Differs),
+            "many" => Ok(AddKeyOutcome::Many),
+            "admin" => Ok(AddKeyOutcome::NoAdmin),
             _ => Err(Error::unreadable("key_add")),
         }
     }
 
     /// Revokes a key by its id, on behalf of `by`. A configured key that can manage keys allows
     /// revoking the last stored one.
-    pub async fn drop_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<KeyDropped, Error> {
+    pub async fn revoke_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<RevokeKeyOutcome, Error> {
         let managed = configured.iter().any(ApiKey::rules);
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };
         match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(KeyDropped::Dropped),
-            "missing" => Ok(KeyDropped::Missing),
-            "last" => Ok(KeyDropped::Last),
+            "ok" => Ok(RevokeKeyOutcome::Revoked),
+            "missing" => Ok(RevokeKeyOutcome::Missing),
+            "last" => Ok(RevokeKeyOutcome::Last),
             _ => Err(Error::unreadable("key_revoke")),
         }
     }

@@ -66,7 +66,7 @@ mod workflows;
 pub use ack::{Ack, Nack};
 pub use activity::EndedJobs;
 pub use address::Address;
-pub use api_keys::{KeyDropped, KeyKept, StoredKey};
+pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, Difference};
 pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
 pub use dead_letters::{DeadLetterFilter, Deleted};
