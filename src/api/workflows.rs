@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::{Api, answer, jobs, progress};
 use crate::job::invalid::Invalid;
 use crate::job::{WorkflowRecord, id, workflow};
-use crate::store::{CalledOff, WorkflowBegun, WorkflowFilter};
+use crate::store::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -29,18 +29,20 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
     let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let deadline = Instant::now() + told.patience;
     let record = loop {
-        match api.enqueue_service().begin_workflow(&mut new, &header).await? {
-            WorkflowBegun::Stored(record) => break record,
-            WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+        match api.enqueue_service().start_workflow(&mut new, &header).await? {
+            StartWorkflowOutcome::Stored(record) => break record,
+            StartWorkflowOutcome::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
                 tokio::time::sleep(jobs::ROOM_EVERY).await;
             }
-            WorkflowBegun::Bounded { queue, depth, most, strategy } => {
+            StartWorkflowOutcome::Bounded { queue, depth, most, strategy } => {
                 return Err(Problem::queue_full(&queue, depth, most, &strategy));
             }
-            WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
-            WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
-            WorkflowBegun::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
-            WorkflowBegun::Stale => return Err(Problem::bug()), // the enqueue service repeats the request itself
+            StartWorkflowOutcome::Duplicate => return Err(duplicate(&new.id)),
+            StartWorkflowOutcome::Full { rule, most, staged } => {
+                return Err(Problem::staging_full(&rule, most, staged));
+            }
+            StartWorkflowOutcome::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
+            StartWorkflowOutcome::Stale => return Err(Problem::bug()), // the enqueue service repeats the request itself
         }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
@@ -105,9 +107,9 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
         return Err(Problem::missing("workflow", &id));
     }
     match api.store().cancel_workflow(&id).await? {
-        CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
-        CalledOff::Missing => Err(Problem::missing("workflow", &id)),
-        CalledOff::Over(state) => Err(over(&id, &state)),
+        CancelWorkflowOutcome::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        CancelWorkflowOutcome::Missing => Err(Problem::missing("workflow", &id)),
+        CancelWorkflowOutcome::Ended(state) => Err(over(&id, &state)),
     }
 }
 

@@ -102,7 +102,7 @@ pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
 pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};
 pub use workers::{Beat, Directed, Heartbeat, Preference, Worker};
-pub use workflows::{CalledOff, WorkflowBegun, WorkflowFilter};
+pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 
 use crate::clock::Clock;
 use crate::job::Scope;

@@ -20,7 +20,7 @@ const LARGE: usize = 100;
 
 /// The outcome of starting a workflow.
 #[derive(Clone, Debug)]
-pub enum WorkflowBegun {
+pub enum StartWorkflowOutcome {
     /// The workflow and its first jobs are stored.
     Stored(Box<WorkflowRecord>),
     /// The workflow's id is taken. Nothing was stored.
@@ -37,11 +37,11 @@ pub enum WorkflowBegun {
 
 /// The outcome of cancelling a workflow.
 #[derive(Clone, Debug)]
-pub enum CalledOff {
+pub enum CancelWorkflowOutcome {
     Done(Box<WorkflowRecord>),
     Missing,
     /// The workflow has ended already, in this state.
-    Over(String),
+    Ended(String),
 }
 
 /// A filter for workflows.
@@ -71,7 +71,7 @@ fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
 
 impl Store {
     /// Starts a workflow. `rules` is the version of the plan rules that it was prepared under.
-    pub async fn begin_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<WorkflowBegun, Error> {
+    pub async fn start_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<StartWorkflowOutcome, Error> {
         let op = generate();
         let words: Vec<String> = workflow
             .nodes
@@ -98,20 +98,20 @@ impl Store {
         match fields.next() {
             Some("ok") => {
                 let stored = record(&workflow.id, view, "workflow_start")?;
-                self.settled(&workflow.id, stored).await.map(WorkflowBegun::Stored)
+                self.complete_large(&workflow.id, stored).await.map(StartWorkflowOutcome::Stored)
             }
-            Some("duplicate") => Ok(WorkflowBegun::Duplicate),
-            Some("stale") => Ok(WorkflowBegun::Stale),
+            Some("duplicate") => Ok(StartWorkflowOutcome::Duplicate),
+            Some("stale") => Ok(StartWorkflowOutcome::Stale),
             Some("full") => {
                 let rule = fields.next().unwrap_or_default().to_owned();
                 let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
-                Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
+                Ok(StartWorkflowOutcome::Full { rule, most: number(), staged: number() })
             }
-            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields, "workflow_start")?)),
+            Some("limited") => Ok(StartWorkflowOutcome::Limited(self.core.refused(fields, "workflow_start")?)),
             Some("bound") => {
                 let mut text = || fields.next().unwrap_or_default().to_owned();
                 let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
-                Ok(WorkflowBegun::Bounded { queue, depth, most, strategy: text() })
+                Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy: text() })
             }
             _ => Err(Error::unreadable("workflow_start")),
         }
@@ -120,7 +120,7 @@ impl Store {
     /// Waits until all jobs of a large workflow are started or cancelled, and returns it. One call
     /// handles only a part of them and leaves the others to the tick. If the ticks fail here, the
     /// servers' own ticks finish the work.
-    async fn settled(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
+    async fn complete_large(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
         if record.jobs() <= LARGE {
             return Ok(record);
         }
@@ -148,12 +148,12 @@ impl Store {
 
     /// Returns a workflow in its current state.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        self.show_workflow(id, false).await
+        self.read_workflow(id, false).await
     }
 
     /// Returns a workflow with the progress that workers have reported for its jobs.
     pub async fn workflow_progress(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        self.show_workflow(id, true).await
+        self.read_workflow(id, true).await
     }
 
     /// Returns at most `most` matching workflows, without their parts and in no particular order,
@@ -195,7 +195,7 @@ impl Store {
         Ok((found, Some(cursor).filter(|cursor| !cursor.is_over())))
     }
 
-    async fn show_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
+    async fn read_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
         };
@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// Cancels a workflow that has not ended. Active jobs may finish.
-    pub async fn cancel_workflow(&self, id: &str) -> Result<CalledOff, Error> {
+    pub async fn cancel_workflow(&self, id: &str) -> Result<CancelWorkflowOutcome, Error> {
         let op = generate();
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
@@ -216,10 +216,10 @@ impl Store {
         match tagged(answer, "workflow_cancel")? {
             (tag, view) if tag == "ok" => {
                 let cancelled = record(id, view, "workflow_cancel")?;
-                self.settled(id, cancelled).await.map(CalledOff::Done)
+                self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
-            (tag, _) if tag == "missing" => Ok(CalledOff::Missing),
-            (_, state) => Ok(CalledOff::Over(reply::text(state))),
+            (tag, _) if tag == "missing" => Ok(CancelWorkflowOutcome::Missing),
+            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state))),
         }
     }
 }
