@@ -33,7 +33,7 @@ pub struct StoredCron {
 
 /// A page of crons, read at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Timetable {
+pub struct CronPage {
     /// The store's time in milliseconds.
     pub now: i64,
     /// When the first of all crons is due.
@@ -48,7 +48,7 @@ pub struct Timetable {
 
 /// The outcome of registering a cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registered {
+pub enum RegisterCronOutcome {
     Created,
     Changed,
     /// Another client changed the cron since the given version.
@@ -59,7 +59,7 @@ pub enum Registered {
 
 /// A cron's job and the version of the plan rules it was prepared under, or the reason for having
 /// no job.
-pub type Made = Result<(Box<NewJob>, Arc<str>), &'static str>;
+pub type PreparedCronJob = Result<(Box<NewJob>, Arc<str>), &'static str>;
 
 /// A cron to fire.
 pub struct Firing<'a> {
@@ -76,7 +76,7 @@ pub struct Firing<'a> {
 
 /// The outcome of firing a cron.
 #[derive(Clone, Debug)]
-pub enum Fired {
+pub enum FireCronOutcome {
     /// The job is stored.
     Stored(Box<Record>),
     /// Another process has fired the cron, or it was changed or removed.
@@ -90,12 +90,12 @@ pub enum Fired {
 impl Store {
     /// Registers a cron. With `version`, replaces the cron if it still has that version. `next` is
     /// its next time in milliseconds; `None` if it is disabled.
-    pub async fn schedule(
+    pub async fn register_cron(
         &self,
         cron: &CronJob,
         version: Option<&str>,
         next: Option<i64>,
-    ) -> Result<Registered, Error> {
+    ) -> Result<RegisterCronOutcome, Error> {
         let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
         let answer = CRON_REGISTER
             .call(&self.core.connection, |command, _| {
@@ -105,57 +105,57 @@ impl Store {
             })
             .await?;
         match reply::text(answer).as_str() {
-            "created" => Ok(Registered::Created),
-            "changed" => Ok(Registered::Changed),
-            "stale" => Ok(Registered::Stale),
-            "full" => Ok(Registered::Full),
+            "created" => Ok(RegisterCronOutcome::Created),
+            "changed" => Ok(RegisterCronOutcome::Changed),
+            "stale" => Ok(RegisterCronOutcome::Stale),
+            "full" => Ok(RegisterCronOutcome::Full),
             _ => Err(Error::unreadable("cron_register")),
         }
     }
 
     /// Removes a cron. Jobs that it enqueued stay.
-    pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
+    pub async fn remove_cron(&self, name: &str) -> Result<(), Error> {
         let name = self.scope.qualified(name);
         CRON_REMOVE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
     /// Disables a cron until it is registered again, by clearing its next time.
-    pub async fn rest_cron(&self, name: &str) -> Result<(), Error> {
+    pub async fn disable_cron(&self, name: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(self.core.keys.crons()).arg("XX").arg("+inf").arg(name);
         self.core.command("rest_cron", command).await.map(drop)
     }
 
-    /// Returns a cron by its name; the timetable is empty if there is none.
-    pub async fn cron(&self, name: &str) -> Result<Timetable, Error> {
-        self.timetable(&["one", &self.scope.qualified(name)]).await
+    /// Returns a cron by its name; the page is empty if there is none.
+    pub async fn cron(&self, name: &str) -> Result<CronPage, Error> {
+        self.cron_page(&["one", &self.scope.qualified(name)]).await
     }
 
     /// Returns a page of crons, sorted by name. `enabled` selects enabled or disabled ones.
-    pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<Timetable, Error> {
+    pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<CronPage, Error> {
         let which = match enabled {
             None => "",
             Some(true) => "on",
             Some(false) => "off",
         };
         if !self.scope.owns_queues() {
-            return self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await;
+            return self.cron_page(&["page", &offset.to_string(), &limit.to_string(), which]).await;
         }
         // The store has one list for all tenants, so filter and page here.
-        let mut table = self.timetable(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
-        table.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
-        table.total = table.crons.len();
-        table.crons = table.crons.into_iter().skip(offset).take(limit).collect();
-        Ok(table)
+        let mut page = self.cron_page(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
+        page.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
+        page.total = page.crons.len();
+        page.crons = page.crons.into_iter().skip(offset).take(limit).collect();
+        Ok(page)
     }
 
     /// Returns crons that are due, the longest overdue first.
-    pub async fn due_crons(&self, limit: usize) -> Result<Timetable, Error> {
-        self.timetable(&["due", &limit.to_string()]).await
+    pub async fn due_crons(&self, limit: usize) -> Result<CronPage, Error> {
+        self.cron_page(&["due", &limit.to_string()]).await
     }
 
     /// Moves crons to earlier times: `(name, next time as read, new time)` each. Skips crons that
-    /// were fired or changed since they were read. `outdated` is [`Timetable::outdated`]; the last
+    /// were fired or changed since they were read. `outdated` is [`CronPage::outdated`]; the last
     /// call records that all next times are correct again.
     pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
         let mut portions = times.chunks(RETIMED_A_CALL).peekable();
@@ -173,12 +173,12 @@ impl Store {
         }
     }
 
-    async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
+    async fn cron_page(&self, words: &[&str]) -> Result<CronPage, Error> {
         let answer =
-            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
+            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
         let mut parts = reply::array(answer, "cron_list")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
-        let mut table = Timetable {
+        let mut page = CronPage {
             now: reply::number(next()),
             first: time(&reply::text(next())),
             total: reply::number(next()) as usize,
@@ -189,7 +189,7 @@ impl Store {
             let fields = reply::texts(fields, "cron_list")?;
             let [document, version, created, last, runs, _job] =
                 <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("cron_list"))?;
-            table.crons.push(StoredCron {
+            page.crons.push(StoredCron {
                 name: reply::text(name),
                 document,
                 version,
@@ -199,16 +199,16 @@ impl Store {
                 runs: runs.parse().unwrap_or(0),
             });
         }
-        Ok(table)
+        Ok(page)
     }
 
     /// Fires a cron: stores its job, or records the reason for having none, and sets the next time,
     /// all in one step.
-    pub async fn fire(&self, firing: &Firing<'_>, made: Made) -> Result<Fired, Error> {
+    pub async fn fire_cron(&self, firing: &Firing<'_>, prepared: PreparedCronJob) -> Result<FireCronOutcome, Error> {
         let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
         let expression = json::quoted(&firing.cron.expression);
         let kind = firing.cron.kind();
-        let (request, why) = match made {
+        let (request, why) = match prepared {
             Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
             Err(why) => (None, why),
         };
@@ -234,16 +234,16 @@ impl Store {
             {
                 Enqueued::Stored(records) => {
                     let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
-                    Ok(Fired::Stored(Box::new(record)))
+                    Ok(FireCronOutcome::Stored(Box::new(record)))
                 }
                 // the script reports all other outcomes as skipped
                 _ => Err(Error::unreadable("cron_fire")),
             },
-            ("gone", _) => Ok(Fired::Gone),
-            ("stale", _) => Ok(Fired::Stale),
+            ("gone", _) => Ok(FireCronOutcome::Gone),
+            ("stale", _) => Ok(FireCronOutcome::Stale),
             ("skipped", _) => {
                 let why = reply::text(next());
-                Ok(Fired::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
+                Ok(FireCronOutcome::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
             }
             _ => Err(Error::unreadable("cron_fire")),
         }

@@ -68,7 +68,7 @@ pub use activity::EndedJobs;
 pub use address::Address;
 pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, Difference};
-pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
+pub use crons::{CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, StoredCron};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
