@@ -81,7 +81,7 @@ pub use noise::{Noise, NoiseReading, ThrottleUpdate};
 pub use observation::Observation;
 pub use outbox::{DeliveryRoute, Destination, Inbox, OutboxEntry, Returned, TakenIn};
 pub use pools::{Dispatched, PoolStatus, Scheduling};
-pub use progress::{Checkpoint, Progress, Report, Told};
+pub use progress::{Checkpoint, Progress, ProgressOutcome, ProgressReport};
 pub use promotion::{Promoted, Served};
 pub use queues::{Queue, QueueStats};
 pub use redis_health::{HealthFinding, HealthReport, Severity};

@@ -8,7 +8,7 @@ use redis::Value;
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ProgressReport {
     pub worker: Option<String>,
     /// The completed part, from 0 to 1.
     pub progress: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Checkpoint {
 
 /// The outcome of an operation on a job's progress.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told<T> {
+pub enum ProgressOutcome<T> {
     Done(T),
     Missing,
     /// The job is not active, or another worker holds it.
@@ -48,7 +48,7 @@ pub enum Told<T> {
 
 impl Store {
     /// Records a worker's report. A job that is not active stays as it is.
-    pub async fn progress(&self, id: &str, report: &Report) -> Result<Told<Progress>, Error> {
+    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<Progress>, Error> {
         let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
         let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
         let answer = PROGRESS
@@ -63,7 +63,7 @@ impl Store {
         let mut parts = reply::array(answer, "progress")?.into_iter();
         let state = parts.next().map(reply::text).unwrap_or_default();
         match state.as_str() {
-            "missing" => return Ok(Told::Missing),
+            "missing" => return Ok(ProgressOutcome::Missing),
             "conflict" => return Ok(conflict(parts)),
             _ => {}
         }
@@ -72,8 +72,8 @@ impl Store {
     }
 
     /// Returns a job's progress.
-    pub async fn progress_of(&self, id: &str) -> Result<Told<Progress>, Error> {
-        let Some(record) = self.job(id).await? else { return Ok(Told::Missing) };
+    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<Progress>, Error> {
+        let Some(record) = self.job(id).await? else { return Ok(ProgressOutcome::Missing) };
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
         let fields = reply::texts(self.core.command("progress", command).await?, "progress")?;
@@ -81,53 +81,55 @@ impl Store {
     }
 
     /// Stores a checkpoint for the next attempt. `state` is JSON.
-    pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<Told<Checkpoint>, Error> {
+    pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<ProgressOutcome<Checkpoint>, Error> {
         let op = crate::job::id::generate();
-        let told = self.checkpoint_call(id, &["put", state, &op]).await?;
-        Ok(match told {
-            Told::Done((sequence, created)) => Told::Done(Checkpoint { state: state.to_owned(), sequence, created }),
-            Told::Missing => Told::Missing,
-            Told::Conflict { state, holder } => Told::Conflict { state, holder },
+        let outcome = self.checkpoint_call(id, &["put", state, &op]).await?;
+        Ok(match outcome {
+            ProgressOutcome::Done((sequence, created)) => {
+                ProgressOutcome::Done(Checkpoint { state: state.to_owned(), sequence, created })
+            }
+            ProgressOutcome::Missing => ProgressOutcome::Missing,
+            ProgressOutcome::Conflict { state, holder } => ProgressOutcome::Conflict { state, holder },
         })
     }
 
     /// Deletes a job's checkpoint. Returns false if there is no such job.
     pub async fn drop_checkpoint(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != Told::Missing)
+        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != ProgressOutcome::Missing)
     }
 
-    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<Told<(u64, i64)>, Error> {
+    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<ProgressOutcome<(u64, i64)>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(words).arg(self.scope.word());
         };
         let answer = CHECKPOINT.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "checkpoint")?.into_iter();
         match parts.next().map(reply::text).unwrap_or_default().as_str() {
-            "missing" => Ok(Told::Missing),
+            "missing" => Ok(ProgressOutcome::Missing),
             "conflict" => Ok(conflict(parts)),
             sequence => {
                 let created = parts.next().map_or(0, reply::number);
-                Ok(Told::Done((sequence.parse().unwrap_or(0), created)))
+                Ok(ProgressOutcome::Done((sequence.parse().unwrap_or(0), created)))
             }
         }
     }
 }
 
-fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> Told<T> {
+fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> ProgressOutcome<T> {
     let mut next = || parts.next().map(reply::text).filter(|text| !text.is_empty());
-    Told::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
+    ProgressOutcome::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
 }
 
 /// Parses the stored progress: attempt, progress, data, message, time.
-fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<Told<Progress>, Error> {
+fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
     let [of_attempt, progress, data, message, updated] =
         <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
     // A new attempt starts without progress.
     if of_attempt.is_empty() || (state == "active" && of_attempt != attempt) {
-        return Ok(Told::Done(Progress { state: state.to_owned(), ..Progress::default() }));
+        return Ok(ProgressOutcome::Done(Progress { state: state.to_owned(), ..Progress::default() }));
     }
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Ok(Told::Done(Progress {
+    Ok(ProgressOutcome::Done(Progress {
         // A completed job that reported any progress has reached the end.
         progress: if state == "completed" { Some(1.0) } else { progress.parse().ok() },
         state: state.to_owned(),
