@@ -101,7 +101,7 @@ pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
 pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};
-pub use workers::{Beat, Directed, Heartbeat, Preference, Worker};
+pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
 pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 
 use crate::clock::Clock;

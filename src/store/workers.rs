@@ -46,7 +46,7 @@ impl Preference {
 
 /// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// The directive for the worker: `running`, `quiet` or `terminate`.
     pub directive: String,
     pub server_time: i64,
@@ -68,12 +68,12 @@ pub struct Worker {
     /// Time of the first heartbeat, in milliseconds.
     pub since: Option<i64>,
     /// Further fields that the worker has reported, as JSON.
-    pub told: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, String>,
 }
 
 /// The outcome of setting a worker's directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Directed {
+pub enum SetDirectiveOutcome {
     Done,
     Missing,
     /// The worker has the directive `terminate`, which cannot be taken back.
@@ -91,19 +91,19 @@ impl Store {
     pub async fn worker(&self, id: &str) -> Result<Option<Worker>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.worker(&escape(&self.scope.worker(id))));
-        let mut told: BTreeMap<String, String> =
+        let mut fields: BTreeMap<String, String> =
             reply::pairs(self.core.command("worker", command).await?, "worker")?.into_iter().collect();
-        let Some(seen) = told.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
-        let mut take = |name: &str| told.remove(name);
+        let Some(seen) = fields.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
+        let mut take = |name: &str| fields.remove(name);
         take("how");
         let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
         let since = take("since").and_then(|since| since.parse().ok());
-        if let Some(pool) = told.get_mut("pool")
+        if let Some(pool) = fields.get_mut("pool")
             && let Some(name) = json::text(pool)
         {
             *pool = json::quoted(self.scope.unqualified(&name).unwrap_or(&name));
         }
-        Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, told }))
+        Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, fields }))
     }
 
     /// Returns all workers with a recent heartbeat, sorted by name.
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Returns the ids of at most 100 jobs that a worker holds.
-    pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
+    pub async fn leased_by(&self, worker: &str) -> Result<Vec<String>, Error> {
         let name = escape(&self.scope.worker(worker));
         let mut command = redis::cmd("ZRANGEBYLEX");
         // The range ends before a space, the character after the separator.
@@ -138,24 +138,24 @@ impl Store {
     }
 
     /// Sets a worker's directive: run, fetch no more jobs, or terminate.
-    pub async fn direct(&self, worker: &str, directive: &str) -> Result<Directed, Error> {
+    pub async fn set_directive(&self, worker: &str, directive: &str) -> Result<SetDirectiveOutcome, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
         match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(Directed::Done),
-            "missing" => Ok(Directed::Missing),
-            "terminate" => Ok(Directed::Terminates),
+            "ok" => Ok(SetDirectiveOutcome::Done),
+            "missing" => Ok(SetDirectiveOutcome::Missing),
+            "terminate" => Ok(SetDirectiveOutcome::Terminates),
             _ => Err(Error::unreadable("worker_directive")),
         }
     }
 
     /// Records a heartbeat and extends the leases of its jobs, in portions.
-    pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<Beat, Error> {
+    pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<HeartbeatReply, Error> {
         let (first, rest) = beat.jobs.split_at(beat.jobs.len().min(JOBS_A_BEAT));
-        let mut answer = self.beat(beat, first, beat.registers).await?;
+        let mut answer = self.send_heartbeat(beat, first, beat.registers).await?;
         for jobs in rest.chunks(JOBS_A_BEAT) {
-            let more = self.beat(beat, jobs, false).await?;
+            let more = self.send_heartbeat(beat, jobs, false).await?;
             answer.extended.extend(more.extended);
             answer.cancelled.extend(more.cancelled);
             if severity(&more.directive) > severity(&answer.directive) {
@@ -165,7 +165,12 @@ impl Store {
         Ok(answer)
     }
 
-    async fn beat(&self, beat: &Heartbeat, jobs: &[String], registers: bool) -> Result<Beat, Error> {
+    async fn send_heartbeat(
+        &self,
+        beat: &Heartbeat,
+        jobs: &[String],
+        registers: bool,
+    ) -> Result<HeartbeatReply, Error> {
         let answer = HEARTBEAT
             .call(&self.core.connection, |command, _| {
                 let testing = self.core.settings.test_directives;
@@ -192,7 +197,7 @@ impl Store {
         if directive == "pool" {
             return Err(Error::OtherPool(reply::text(next()?)));
         }
-        Ok(Beat {
+        Ok(HeartbeatReply {
             directive,
             server_time: reply::number(next()?),
             extended: reply::texts(next()?, "heartbeat")?,
