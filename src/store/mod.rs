@@ -100,7 +100,7 @@ pub use staged_jobs::StagedJob;
 pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
-pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};
+pub use webhooks::{Delivery, DeliveryOutcome, SaveSubscriptionOutcome};
 pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
 pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 

@@ -16,7 +16,7 @@ const KEEP_DEAD_MS: u64 = 7 * 86_400_000;
 
 /// The outcome of changing a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subscribed {
+pub enum SaveSubscriptionOutcome {
     Done,
     /// Another client changed the subscription since it was read.
     Stale,
@@ -51,12 +51,16 @@ pub enum DeliveryOutcome {
 
 impl Store {
     /// Stores a new subscription, or replaces `old`.
-    pub async fn subscribe(&self, new: &Subscription, old: Option<&Subscription>) -> Result<Subscribed, Error> {
+    pub async fn subscribe(
+        &self,
+        new: &Subscription,
+        old: Option<&Subscription>,
+    ) -> Result<SaveSubscriptionOutcome, Error> {
         self.change_subscription(&new.id, old, Some(new)).await
     }
 
     /// Removes a subscription.
-    pub async fn unsubscribe(&self, old: &Subscription) -> Result<Subscribed, Error> {
+    pub async fn unsubscribe(&self, old: &Subscription) -> Result<SaveSubscriptionOutcome, Error> {
         self.change_subscription(&old.id, Some(old), None).await
     }
 
@@ -65,7 +69,7 @@ impl Store {
         id: &str,
         old: Option<&Subscription>,
         new: Option<&Subscription>,
-    ) -> Result<Subscribed, Error> {
+    ) -> Result<SaveSubscriptionOutcome, Error> {
         let newest = self.last_event().await?.unwrap_or_default();
         let document =
             |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
@@ -76,9 +80,9 @@ impl Store {
             })
             .await?;
         match reply::text(answer).as_str() {
-            "ok" => Ok(Subscribed::Done),
-            "stale" => Ok(Subscribed::Stale),
-            "full" => Ok(Subscribed::Full),
+            "ok" => Ok(SaveSubscriptionOutcome::Done),
+            "stale" => Ok(SaveSubscriptionOutcome::Stale),
+            "full" => Ok(SaveSubscriptionOutcome::Full),
             _ => Err(Error::unreadable("subscription_save")),
         }
     }
@@ -109,7 +113,7 @@ impl Store {
 
     /// Creates the deliveries of the events after `from` up to `to`. Returns false if another
     /// process has done so.
-    pub async fn enlist(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
+    pub async fn create_deliveries(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
         let answer = DELIVERY_CREATE
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
@@ -123,7 +127,7 @@ impl Store {
 
     /// Returns the store's time and deliveries that are due. No other process gets them for
     /// `lease_ms`.
-    pub async fn claim(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
+    pub async fn claim_deliveries(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(limit).arg(lease_ms);
         };
@@ -141,8 +145,8 @@ impl Store {
     }
 
     /// Records the outcome of an attempt.
-    pub async fn finish_delivery(&self, id: &str, settled: &DeliveryOutcome) -> Result<(), Error> {
-        let (word, after, error) = match settled {
+    pub async fn finish_delivery(&self, id: &str, outcome: &DeliveryOutcome) -> Result<(), Error> {
+        let (word, after, error) = match outcome {
             DeliveryOutcome::Done => ("done", 0, ""),
             DeliveryOutcome::Again(after, error) => ("again", *after, error.as_str()),
             DeliveryOutcome::Dead(error) => ("dead", 0, error.as_str()),
