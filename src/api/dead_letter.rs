@@ -91,7 +91,7 @@ async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, Problem
         let message = "`override` is not supported: the job is retried as it is.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
-    match api.store().revive(id).await? {
+    match api.store().retry_dead_letter(id).await? {
         Outcome::Done(record, _) => Ok(*record),
         _ => Err(Problem::missing("dead letter", id)),
     }
@@ -104,7 +104,7 @@ pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, P
 }
 
 async fn retry_one(api: Api, id: String) -> Result<(), Problem> {
-    match api.store().revive(&id).await? {
+    match api.store().retry_dead_letter(&id).await? {
         Outcome::Done(..) => Ok(()),
         _ => Err(Problem::missing("dead letter", &id)),
     }
@@ -119,7 +119,7 @@ pub(super) async fn forget_many(api: Api, request: Request) -> Result<Response, 
 }
 
 async fn forget_one(api: Api, id: String) -> Result<(), Problem> {
-    match api.store().forget(&id).await? {
+    match api.store().delete_dead_letter(&id).await? {
         true => Ok(()),
         false => Err(Problem::missing("dead letter", &id)),
     }
@@ -147,7 +147,7 @@ async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), Prob
 
 /// `DELETE /dead-letter/{id}`.
 pub(super) async fn forget(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    if !api.store().forget(&id).await? {
+    if !api.store().delete_dead_letter(&id).await? {
         return Err(Problem::missing("dead letter", &id));
     }
     Ok(answer::value(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
@@ -155,7 +155,7 @@ pub(super) async fn forget(api: Api, Name(id): Name) -> Result<Response, Problem
 
 /// `DELETE /admin/dead-letter/{id}`.
 pub(super) async fn forget_silently(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    match api.store().forget(&id).await? {
+    match api.store().delete_dead_letter(&id).await? {
         true => Ok(answer::nothing()),
         false => Err(Problem::missing("dead letter", &id)),
     }

@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// Makes a dead letter available again and resets its attempts.
-    pub async fn revive(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn retry_dead_letter(&self, id: &str) -> Result<Outcome, Error> {
         self.retry(id, false).await
     }
 
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Deletes a dead letter. Returns false if there was none.
-    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+    pub async fn delete_dead_letter(&self, id: &str) -> Result<bool, Error> {
         Ok(self.delete(id, false).await? == Deleted::Done)
     }
 

@@ -32,7 +32,7 @@ pub struct JobFilter {
 
 /// A job that matches a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundJob {
     pub id: String,
     pub queue: String,
     pub state: String,
@@ -44,7 +44,7 @@ pub struct Found {
 impl Store {
     /// Returns all matching jobs in no particular order, and true if there were too many keys to
     /// scan all of them.
-    pub async fn find_jobs(&self, filter: &JobFilter) -> Result<(Vec<Found>, bool), Error> {
+    pub async fn find_jobs(&self, filter: &JobFilter) -> Result<(Vec<FoundJob>, bool), Error> {
         let (mut found, mut seen, mut cursor) = (Vec::new(), HashSet::new(), ScanCursor::BEGINNING);
         for _ in 0..MOST_KEYS / PORTION {
             let (next, some) = self.find(filter, &cursor, None).await?;
@@ -90,7 +90,7 @@ impl Store {
         filter: &JobFilter,
         cursor: &ScanCursor,
         most: Option<usize>,
-    ) -> Result<(ScanCursor, Vec<Found>), Error> {
+    ) -> Result<(ScanCursor, Vec<FoundJob>), Error> {
         // A scope with a tenant limits the search to that tenant's jobs.
         let tenant = match (self.scope.tenant(), filter.tenant.as_deref()) {
             (Some(own), Some(wanted)) if own != wanted => return Ok((ScanCursor::behind(""), Vec::new())),
@@ -111,7 +111,7 @@ impl Store {
         let mut words = reply::texts(answer, "job_search")?.into_iter();
         let next = words.next().ok_or_else(|| Error::unreadable("job_search"))?;
         let words: Vec<String> = words.collect();
-        let found = words.chunks_exact(6).map(|job| Found {
+        let found = words.chunks_exact(6).map(|job| FoundJob {
             id: job[0].clone(),
             state: job[1].clone(),
             created: job[2].parse().unwrap_or(0),

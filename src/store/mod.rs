@@ -73,7 +73,7 @@ pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
 pub use fairplay::{StagedByGem, TakeOver, Taken};
-pub use find::{Found, JobFilter};
+pub use find::{FoundJob, JobFilter};
 pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
