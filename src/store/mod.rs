@@ -77,7 +77,7 @@ pub use find::{FoundJob, JobFilter};
 pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
-pub use noise::{Noise, NoiseReading, ThrottleUpdate};
+pub use noise::{NoisySnapshot, NoisySnapshotReply, ThrottleUpdate};
 pub use observation::Observation;
 pub use outbox::{DeliveryRoute, Destination, Inbox, OutboxEntry, Returned, TakenIn};
 pub use pools::{Dispatched, PoolStatus, Scheduling};

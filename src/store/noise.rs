@@ -17,7 +17,7 @@ const SAMPLE: usize = 100;
 
 /// A snapshot of tenants for the noisy neighbour detector.
 #[derive(Clone, Debug, Default)]
-pub struct Noise {
+pub struct NoisySnapshot {
     pub snapshot: Snapshot,
     /// Documents with the detector's state of a tenant, by tenant.
     pub documents: BTreeMap<String, String>,
@@ -25,12 +25,12 @@ pub struct Noise {
 
 /// The reply to a request for a snapshot.
 #[derive(Clone, Debug)]
-pub enum NoiseReading {
+pub enum NoisySnapshotReply {
     /// There are no tenants with jobs, or activity is not recorded.
     Idle,
     /// Another process holds the detector's lock.
     Held,
-    Read(Box<Noise>),
+    Read(Box<NoisySnapshot>),
 }
 
 /// A change of one tenant's throttle.
@@ -52,14 +52,14 @@ impl Store {
     /// `holder`, takes or renews the detector's lock for `lease_ms`, unless another process holds
     /// it; `counts` then keeps the recording of activity switched on. Without a holder, only reads.
     /// Tenants in `besides` are always included.
-    pub async fn noise(
+    pub async fn noisy_snapshot(
         &self,
         holder: Option<&str>,
         lease_ms: u64,
         counts: bool,
         minutes: u64,
         besides: &[&str],
-    ) -> Result<NoiseReading, Error> {
+    ) -> Result<NoisySnapshotReply, Error> {
         self.sum_activity().await?;
         let fill = |command: &mut Cmd, _: bool| {
             let command =
@@ -68,9 +68,11 @@ impl Store {
             besides.iter().for_each(|id| _ = command.arg(escape(id)));
         };
         match NOISY_SNAPSHOT.call(&self.core.connection, fill).await? {
-            Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| NoiseReading::Read(Box::new(noise))),
-            other if reply::text(other.clone()) == "held" => Ok(NoiseReading::Held),
-            _ => Ok(NoiseReading::Idle),
+            Value::Array(parts) => {
+                parse_snapshot(Value::Array(parts)).map(|snapshot| NoisySnapshotReply::Read(Box::new(snapshot)))
+            }
+            other if reply::text(other.clone()) == "held" => Ok(NoisySnapshotReply::Held),
+            _ => Ok(NoisySnapshotReply::Idle),
         }
     }
 
@@ -108,7 +110,7 @@ fn figures(jobs: &str, activity: &str, runnable: u64) -> Figures {
     }
 }
 
-fn read_noise(answer: Value) -> Result<Noise, Error> {
+fn parse_snapshot(answer: Value) -> Result<NoisySnapshot, Error> {
     let [now, span, with_jobs, of_minute, jobs, activity, documents, seen, lots, runnable] =
         reply::parts(answer, "noisy_snapshot")?;
     let documents =
@@ -136,5 +138,5 @@ fn read_noise(answer: Value) -> Result<Noise, Error> {
         seen,
         sample,
     };
-    Ok(Noise { snapshot, documents })
+    Ok(NoisySnapshot { snapshot, documents })
 }
