@@ -79,7 +79,7 @@ pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
 pub use noise::{NoisySnapshot, NoisySnapshotReply, ThrottleUpdate};
 pub use observation::Observation;
-pub use outbox::{DeliveryRoute, Destination, Inbox, OutboxEntry, Returned, TakenIn};
+pub use outbox::{DeliveryRoute, Destination, ImportOutcome, Inbox, OutboxEntry, Returned};
 pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{Checkpoint, Progress, ProgressOutcome, ProgressReport};
 pub use promotion::{Promoted, Served};

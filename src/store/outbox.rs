@@ -74,10 +74,10 @@ pub struct Inbox<'a> {
 
 /// The outcome of an import.
 #[derive(Clone, Debug)]
-pub enum TakenIn {
+pub enum ImportOutcome {
     Stored,
     /// Another process has imported the entries.
-    Before,
+    AlreadyImported,
     /// The plan rules have changed since the jobs were prepared.
     Stale,
     /// A plan rule has reached its limit of staged jobs; the entries stay in the inbox.
@@ -115,7 +115,7 @@ impl Store {
 
     /// Promotes up to `jobs` staged jobs into a queue of an external main queue, or into the outbox
     /// on their way there.
-    pub async fn forward(
+    pub async fn promote_external(
         &self,
         rule: &str,
         token: &str,
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Removes delivered entries from an outbox, up to `sequence`.
-    pub async fn confirm(&self, name: &str, sequence: u64) -> Result<(), Error> {
+    pub async fn confirm_outbox(&self, name: &str, sequence: u64) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
         OUTBOX_CONFIRM.call(&self.core.connection, fill).await.map(drop)
     }
@@ -176,14 +176,19 @@ impl Store {
     }
 
     /// Returns the sequence up to which an inbox has been imported.
-    pub async fn taken_in(&self, inbox: &str) -> Result<u64, Error> {
+    pub async fn imported_up_to(&self, inbox: &str) -> Result<u64, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.inboxes()).arg(inbox);
         Ok(reply::number(self.core.command("inbox", command).await?).max(0) as u64)
     }
 
     /// Stages the jobs of an inbox: all of them or none, and exactly once.
-    pub async fn take_in(&self, inbox: &Inbox<'_>, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<TakenIn, Error> {
+    pub async fn import_inbox(
+        &self,
+        inbox: &Inbox<'_>,
+        jobs: Vec<NewJob>,
+        rules: Arc<str>,
+    ) -> Result<ImportOutcome, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(inbox.name).arg(inbox.before).arg(inbox.after);
             command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
@@ -191,16 +196,16 @@ impl Store {
         };
         let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?);
         match answer.as_str() {
-            "taken" => return Ok(TakenIn::Before),
-            "released" => return Ok(TakenIn::Released),
+            "taken" => return Ok(ImportOutcome::AlreadyImported),
+            "released" => return Ok(ImportOutcome::Released),
             // `ok` without further values: there were no jobs.
-            "ok" => return Ok(TakenIn::Stored),
+            "ok" => return Ok(ImportOutcome::Stored),
             _ => {}
         }
         Ok(match jobs::enqueued(&self.core, "inbox_import", &answer, jobs)? {
-            Enqueued::Full { rule, .. } => TakenIn::Full { rule },
-            Enqueued::Stale(_) => TakenIn::Stale,
-            Enqueued::Stored(_) | Enqueued::Duplicate { .. } => TakenIn::Stored,
+            Enqueued::Full { rule, .. } => ImportOutcome::Full { rule },
+            Enqueued::Stale(_) => ImportOutcome::Stale,
+            Enqueued::Stored(_) | Enqueued::Duplicate { .. } => ImportOutcome::Stored,
             // Jobs of an inbox are never unique, and neither bounds nor tenants' limits apply to
             // them.
             Enqueued::Exists { .. } | Enqueued::Bounded { .. } | Enqueued::Limited(_) => {
