@@ -3,7 +3,7 @@
 
 use super::address::{Address, Opened, RawConnection, Target};
 use super::confirmer::{Confirmation, Confirmer};
-use super::error::{Error, Loss};
+use super::error::{Error, Retry};
 use super::sentinel::Sentinels;
 use super::sentinel_watch;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
@@ -235,15 +235,15 @@ impl Connection {
             match tokio::time::timeout(left, attempt).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(failure)) => match failure {
-                    (error, Loss::Moved) if failed > 0 => {
+                    (error, Retry::ReconnectOnce) if failed > 0 => {
                         self.retire(generation);
                         return Err(error);
                     }
-                    (_, Loss::RawConnection | Loss::Moved) => {
+                    (_, Retry::Reconnect | Retry::ReconnectOnce) => {
                         self.retire(generation);
                         (failed, again) = (generation, true);
                     }
-                    (error, Loss::Slot) => {
+                    (error, Retry::AfterPause) => {
                         let now = Instant::now();
                         let since = self.shared.hold.record_refusal(now, &error);
                         // If the slot has been refused for longer than a deadline, fail at once:
@@ -331,12 +331,12 @@ impl Shared {
 
 impl LiveConnection {
     /// Waits for replicas to confirm all writes so far.
-    async fn confirm(&self) -> Result<(), (Error, Loss)> {
+    async fn confirm(&self) -> Result<(), (Error, Retry)> {
         let Some(confirmer) = &self.confirmer else { return Ok(()) };
         let confirmed = match confirmer.confirm().await {
             Ok(confirmed) => confirmed,
             Err(error) => match Error::from_redis(&error) {
-                lost @ (_, Loss::RawConnection | Loss::Moved | Loss::Slot) => return Err(lost),
+                lost @ (_, Retry::Reconnect | Retry::ReconnectOnce | Retry::AfterPause) => return Err(lost),
                 // The primary refuses writes because it has lost its replicas or is full.
                 (error, _) => {
                     tracing::debug!(%error, "cannot ask replicas for confirmation");
@@ -344,6 +344,6 @@ impl LiveConnection {
                 }
             },
         };
-        confirmer.shortfall(confirmed).map_or(Ok(()), |error| Err((error, Loss::Final)))
+        confirmer.shortfall(confirmed).map_or(Ok(()), |error| Err((error, Retry::Never)))
     }
 }

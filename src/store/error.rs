@@ -41,55 +41,55 @@ pub enum Error {
 
 /// The way to retry a failed call. Every call is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(super) enum Retry {
     /// The connection broke: reconnect and send again.
-    RawConnection,
+    Reconnect,
     /// The server is not the primary: reconnect, because another server may be by now, and send
     /// again once.
-    Moved,
+    ReconnectOnce,
     /// The cluster does not serve the slot now, or another node does: pause and send again. The
     /// call was not carried out.
-    Slot,
-    /// The server refuses the call for now.
-    Refused,
+    AfterPause,
+    /// The server refuses the call for now. The caller may retry later.
+    ByCaller,
     /// A retry would give the same error.
-    Final,
+    Never,
 }
 
 impl Error {
     /// Classifies the error of a command, which may be a script call.
-    pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Loss) {
+    pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Retry) {
         match lacks_function(command, error) {
-            true => (Error::NoScript { again: false }, Loss::Final),
+            true => (Error::NoScript { again: false }, Retry::Never),
             false => Error::from_redis(error),
         }
     }
 
-    pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
+    pub(super) fn from_redis(error: &RedisError) -> (Error, Retry) {
         let text = error.to_string();
         if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
-            return (Error::Unavailable(text), Loss::RawConnection);
+            return (Error::Unavailable(text), Retry::Reconnect);
         }
         match error.kind() {
             // A truncated reply: the server or the connection ended while it was sent.
-            ErrorKind::Parse => return (Error::Unavailable(text), Loss::RawConnection),
+            ErrorKind::Parse => return (Error::Unavailable(text), Retry::Reconnect),
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Loss::RawConnection),
-            ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Loss::Refused),
+            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Retry::Reconnect),
+            ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Retry::ByCaller),
             _ => {}
         }
         match code_inside_script(error).or(error.code()) {
-            Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Loss::Moved),
-            Some("NOSCRIPT") => (Error::NoScript { again: false }, Loss::Final),
-            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Loss::Slot),
-            Some("LOADING") => (Error::Unavailable(text), Loss::Refused),
+            Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Retry::ReconnectOnce),
+            Some("NOSCRIPT") => (Error::NoScript { again: false }, Retry::Never),
+            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Retry::AfterPause),
+            Some("LOADING") => (Error::Unavailable(text), Retry::ByCaller),
             // A script that meets full memory or a failing disk ends with one of these before it
             // writes anything.
             Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
-                (Error::Unavailable(text), Loss::Refused)
+                (Error::Unavailable(text), Retry::ByCaller)
             }
-            _ => (Error::Backend(text), Loss::Final),
+            _ => (Error::Backend(text), Retry::Never),
         }
     }
 
@@ -203,26 +203,29 @@ mod tests {
             "CLUSTERDOWN The cluster is down",
             "CLUSTERDOWN Hash slot not served",
         ] {
-            let (seen, loss) = Error::from_redis(&error(line));
-            assert!(matches!(seen, Error::Unavailable(_)) && loss == Loss::Slot, "{line}: {seen:?} {loss:?}");
+            let (seen, retry) = Error::from_redis(&error(line));
+            assert!(matches!(seen, Error::Unavailable(_)) && retry == Retry::AfterPause, "{line}: {seen:?} {retry:?}");
         }
     }
 
     #[test]
     fn the_code_of_an_error_is_found_inside_that_of_an_old_script() {
-        for (line, loss) in [
+        for (line, retry) in [
             (
                 "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -OOM command not allowed",
-                Loss::Refused,
+                Retry::ByCaller,
             ),
             (
                 "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -READONLY You can't write",
-                Loss::Moved,
+                Retry::ReconnectOnce,
             ),
-            ("OOM command not allowed when used memory > 'maxmemory'. script: a7f3, on @user_script:1.", Loss::Refused),
-            ("ERR Error running script (call to f_a): @user_script:1: attempt to index a nil value", Loss::Final),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: a7f3, on @user_script:1.",
+                Retry::ByCaller,
+            ),
+            ("ERR Error running script (call to f_a): @user_script:1: attempt to index a nil value", Retry::Never),
         ] {
-            assert_eq!(Error::from_redis(&error(line)).1, loss, "{line}");
+            assert_eq!(Error::from_redis(&error(line)).1, retry, "{line}");
         }
     }
 }
