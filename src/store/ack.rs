@@ -1,6 +1,6 @@
 //! Acks and nacks: the workers' answers for their active jobs.
 
-use super::batch::Verb;
+use super::batch::BatchCommand;
 use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACK, NACK};
@@ -37,9 +37,9 @@ pub(super) struct Scoped<T> {
     scope: Scope,
 }
 
-pub(super) struct AckVerb(pub(super) Arc<Core>);
+pub(super) struct AckCommand(pub(super) Arc<Core>);
 
-impl Verb for AckVerb {
+impl BatchCommand for AckCommand {
     type Request = Scoped<Ack>;
     type Reply = Result<Outcome, Error>;
 
@@ -71,9 +71,9 @@ impl Verb for AckVerb {
     }
 }
 
-pub(super) struct NackVerb(pub(super) Arc<Core>);
+pub(super) struct NackCommand(pub(super) Arc<Core>);
 
-impl Verb for NackVerb {
+impl BatchCommand for NackCommand {
     type Request = Scoped<Nack>;
     type Reply = Result<Outcome, Error>;
 
@@ -111,8 +111,8 @@ impl Verb for NackVerb {
 
 /// Returns the operation's id: the client's idempotency key, so that a repeat is recognized, or a
 /// new id.
-fn op(verb: &str, idempotency_key: Option<&str>) -> String {
-    idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
+fn op(command: &str, idempotency_key: Option<&str>) -> String {
+    idempotency_key.map_or_else(id::generate, |key| format!("{command}:{}", escape(key)))
 }
 
 fn push_worker(command: &mut Cmd, scope: &Scope, worker: Option<&str>) {

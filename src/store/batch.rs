@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 256 * 1024;
 const MOST_WAITING: usize = 20_000;
 
 /// An operation that takes several requests in one call.
-pub(super) trait Verb: Send + Sync + 'static {
+pub(super) trait BatchCommand: Send + Sync + 'static {
     type Request: Send + Sync + 'static;
     type Reply: Send + 'static;
 
@@ -34,18 +34,18 @@ pub(super) trait Verb: Send + Sync + 'static {
     fn run(&self, requests: Vec<Self::Request>) -> impl Future<Output = Result<Vec<Self::Reply>, Error>> + Send;
 }
 
-type Waiting<V> = (<V as Verb>::Request, oneshot::Sender<Result<<V as Verb>::Reply, Error>>);
+type Waiting<V> = (<V as BatchCommand>::Request, oneshot::Sender<Result<<V as BatchCommand>::Reply, Error>>);
 
 /// The sending side of an operation's queue; clones share it.
-pub(super) struct Batcher<V: Verb> {
+pub(super) struct Batcher<V: BatchCommand> {
     queue: mpsc::Sender<Waiting<V>>,
 }
 
-impl<V: Verb> Batcher<V> {
+impl<V: BatchCommand> Batcher<V> {
     /// Starts the task that sends calls. The task ends when the last handle is dropped.
-    pub(super) fn start(verb: V, tasks: &TaskTracker) -> Self {
+    pub(super) fn start(command: V, tasks: &TaskTracker) -> Self {
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
-        tasks.spawn(send_calls(Arc::new(verb), waiting, tasks.clone()));
+        tasks.spawn(send_calls(Arc::new(command), waiting, tasks.clone()));
         Batcher { queue }
     }
 
@@ -60,7 +60,7 @@ impl<V: Verb> Batcher<V> {
     }
 }
 
-async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
+async fn send_calls<V: BatchCommand>(command: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
     let in_flight = Arc::new(Semaphore::new(V::IN_FLIGHT));
     let mut held_over: Option<Waiting<V>> = None;
     loop {
@@ -89,10 +89,10 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
             (jobs, bytes) = (jobs + more_jobs, bytes + more_bytes);
             group.push(next);
         }
-        let verb = Arc::clone(&verb);
+        let command = Arc::clone(&command);
         tasks.spawn(async move {
             let (requests, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let outcome = verb.run(requests).await;
+            let outcome = command.run(requests).await;
             drop(permit);
             hand_out::<V>(outcome, replies);
         });
@@ -101,7 +101,10 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
 
 /// Sends each caller its reply. If the caller is gone, the reply is dropped, and its `Drop`
 /// releases what it holds.
-fn hand_out<V: Verb>(outcome: Result<Vec<V::Reply>, Error>, replies: Vec<oneshot::Sender<Result<V::Reply, Error>>>) {
+fn hand_out<V: BatchCommand>(
+    outcome: Result<Vec<V::Reply>, Error>,
+    replies: Vec<oneshot::Sender<Result<V::Reply, Error>>>,
+) {
     match outcome {
         Ok(results) if results.len() == replies.len() => {
             replies.into_iter().zip(results).for_each(|(reply, result)| drop(reply.send(Ok(result))));

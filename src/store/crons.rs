@@ -209,7 +209,7 @@ impl Store {
         let expression = json::quoted(&firing.cron.expression);
         let kind = firing.cron.kind();
         let (request, why) = match prepared {
-            Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
+            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), ""),
             Err(why) => (None, why),
         };
         let answer = CRON_FIRE
@@ -221,7 +221,7 @@ impl Store {
                     .arg(firing.cron.overlap.name())
                     .arg(&expression)
                     .arg(why);
-                let job = request.as_ref().and_then(jobs::Request::first);
+                let job = request.as_ref().and_then(jobs::EnqueueRequest::first);
                 command.arg(job.map_or(&*kind, |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
                 request.iter().for_each(|request| jobs::push_request(command, request, again));
             })

@@ -1,6 +1,6 @@
 //! Operations on jobs: enqueue, read, cancel, activate.
 
-use super::batch::Verb;
+use super::batch::BatchCommand;
 use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
@@ -58,7 +58,7 @@ impl Exceeded {
 }
 
 /// Jobs that are stored together or not at all, as one request of a group.
-pub(super) struct Request {
+pub(super) struct EnqueueRequest {
     pub(super) jobs: Vec<NewJob>,
     /// Distinguishes a resend from another client's use of the same job id; empty if no job has an
     /// id of its client.
@@ -67,11 +67,11 @@ pub(super) struct Request {
     rules: Arc<str>,
 }
 
-impl Request {
+impl EnqueueRequest {
     /// Creates a request for jobs that were prepared under a version of the plan rules.
-    pub(super) fn of(jobs: Vec<NewJob>, rules: Arc<str>) -> Request {
+    pub(super) fn new(jobs: Vec<NewJob>, rules: Arc<str>) -> EnqueueRequest {
         let own_ids = jobs.iter().any(|job| job.own_id);
-        Request { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+        EnqueueRequest { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
     }
 
     /// Returns the first job.
@@ -80,18 +80,18 @@ impl Request {
     }
 }
 
-pub(super) struct Enqueue {
+pub(super) struct EnqueueCommand {
     core: Arc<Core>,
 }
 
-impl Enqueue {
+impl EnqueueCommand {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core }
+        EnqueueCommand { core }
     }
 }
 
-impl Verb for Enqueue {
-    type Request = Request;
+impl BatchCommand for EnqueueCommand {
+    type Request = EnqueueRequest;
     type Reply = Result<Enqueued, Error>;
 
     const COMMAND: &'static str = "enqueue";
@@ -99,11 +99,11 @@ impl Verb for Enqueue {
     // Producers often run without workers, whose fetches and acks would keep Redis busy in between.
     const IN_FLIGHT: usize = 2;
 
-    fn weight(request: &Request) -> (usize, usize) {
+    fn weight(request: &EnqueueRequest) -> (usize, usize) {
         (request.jobs.len(), request.jobs.iter().map(|job| job.envelope.len()).sum())
     }
 
-    async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
+    async fn run(&self, requests: Vec<EnqueueRequest>) -> Result<Vec<Self::Reply>, Error> {
         self.core.metrics.group(Self::COMMAND, requests.len());
         let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, &requests, again);
         let answers = reply::array(ENQUEUE.call(&self.core.connection, fill).await?, "enqueue")?;
@@ -115,12 +115,12 @@ impl Verb for Enqueue {
     }
 }
 
-fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
+fn push_requests(core: &Core, command: &mut Cmd, requests: &[EnqueueRequest], again: bool) {
     core.begin(command).arg(requests.len());
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
-pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+pub(super) fn push_request(command: &mut Cmd, request: &EnqueueRequest, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     request.jobs.iter().for_each(|job| push_job(command, job));
@@ -259,7 +259,7 @@ impl Store {
     /// Stores all of the jobs or none. `rules` is the version of the plan rules that they were
     /// prepared under.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        match self.enqueue.submit(Request::of(jobs, rules)).await?? {
+        match self.enqueue.submit(EnqueueRequest::new(jobs, rules)).await?? {
             Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
             done => Ok(done),
         }
@@ -283,7 +283,7 @@ impl Store {
         push_requests(
             &self.core,
             &mut command,
-            &[Request { jobs: vec![job], op: String::new(), rules: "".into() }],
+            &[EnqueueRequest { jobs: vec![job], op: String::new(), rules: "".into() }],
             false,
         );
         let word = |word: redis::Arg<&[u8]>| match word {

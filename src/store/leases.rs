@@ -1,7 +1,7 @@
 //! Fetching jobs under a lease, and the release of jobs that never reached their worker. Acks and
 //! nacks are in `ack`.
 
-use super::batch::{MOST_JOBS, Verb};
+use super::batch::{BatchCommand, MOST_JOBS};
 use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::FETCH;
@@ -140,18 +140,18 @@ impl Drop for Leased {
     }
 }
 
-pub(super) struct FetchVerb {
+pub(super) struct FetchCommand {
     core: Arc<Core>,
     calls: FetchCalls,
 }
 
-impl FetchVerb {
+impl FetchCommand {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        FetchVerb { core, calls: FetchCalls::new() }
+        FetchCommand { core, calls: FetchCalls::new() }
     }
 }
 
-impl Verb for FetchVerb {
+impl BatchCommand for FetchCommand {
     type Request = Fetch;
     type Reply = Result<Leased, Error>;
 
@@ -205,7 +205,7 @@ fn says(answer: &redis::Value, word: &str) -> bool {
     matches!(answer, redis::Value::BulkString(tag) if tag == word.as_bytes())
 }
 
-impl FetchVerb {
+impl FetchCommand {
     /// Handles due jobs before fetching, because they may be first in their queue. After
     /// [`MOST_PORTIONS_DUE`] ticks the fetch goes ahead although more is due.
     async fn call_when_nothing_is_due(

@@ -182,10 +182,10 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,
-    enqueue: Arc<Batcher<jobs::Enqueue>>,
-    fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<ack::AckVerb>>,
-    nack: Arc<Batcher<ack::NackVerb>>,
+    enqueue: Arc<Batcher<jobs::EnqueueCommand>>,
+    fetch: Arc<Batcher<leases::FetchCommand>>,
+    ack: Arc<Batcher<ack::AckCommand>>,
+    nack: Arc<Batcher<ack::NackCommand>>,
     /// The jobs that this handle can see and change.
     scope: Scope,
 }
@@ -245,10 +245,10 @@ impl Store {
             stop,
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
-            fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(ack::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(ack::NackVerb(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::EnqueueCommand::new(Arc::clone(&core)), tasks)),
+            fetch: Arc::new(Batcher::start(leases::FetchCommand::new(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(ack::AckCommand(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(ack::NackCommand(Arc::clone(&core)), tasks)),
             core,
             scope: Scope::ALL,
         })
