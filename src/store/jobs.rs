@@ -260,13 +260,15 @@ impl Store {
     /// prepared under.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
         match self.enqueue.submit(EnqueueRequest::new(jobs, rules)).await?? {
-            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
+            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => {
+                self.load_existing(records).await
+            }
             done => Ok(done),
         }
     }
 
     /// Replaces jobs that were not stored because an equal unique job exists by that job.
-    async fn look_up(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
+    async fn load_existing(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
         for record in records.iter_mut().filter(|record| record.existing) {
             // If that job is gone by now, a retry can store the new one.
             *record = self.job(&record.id).await?.ok_or(Error::Busy)?;

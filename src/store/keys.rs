@@ -175,7 +175,7 @@ impl Keys {
 
     /// Hash: recent enqueues of limited tenants. Each hash covers `length` ms; `turn` is its number
     /// since the epoch.
-    pub(super) fn books(&self, length: u64, turn: u64) -> String {
+    pub(super) fn enqueue_window(&self, length: u64, turn: u64) -> String {
         self.key(&format!("books:{length}:{turn}"))
     }
 

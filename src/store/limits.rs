@@ -121,16 +121,16 @@ impl Store {
         quota: Option<&Quota>,
         until: Option<i64>,
     ) -> Result<bool, Error> {
-        Ok(self.say_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
+        Ok(self.write_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
     }
 
     /// Overrides a limit. Returns false, and stores nothing, if the override would end before the
     /// store's current time.
     pub async fn override_limit(&self, key: &LimitKey, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
-        Ok(self.say_limit(key, Layer::Override, Some(quota), until).await? == 1)
+        Ok(self.write_limit(key, Layer::Override, Some(quota), until).await? == 1)
     }
 
-    async fn say_limit(
+    async fn write_limit(
         &self,
         key: &LimitKey,
         layer: Layer,

@@ -49,24 +49,24 @@ impl HealthReport {
     /// Connects and runs all checks. `wait_replicas` is the number of replicas that must confirm
     /// each job.
     pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> HealthReport {
-        let mut inspection = HealthReport::default();
-        match tokio::time::timeout(deadline, inspection.look(address, namespace, wait_replicas)).await {
+        let mut report = HealthReport::default();
+        match tokio::time::timeout(deadline, report.run(address, namespace, wait_replicas)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => inspection.add(
+            Ok(Err(error)) => report.add(
                 Severity::Bad,
                 format!("Redis cannot be used: {error}"),
                 Some("check store.url, the password, and that the server runs and accepts connections from this host"),
             ),
-            Err(_) => inspection.add(
+            Err(_) => report.add(
                 Severity::Bad,
                 format!("Redis did not answer within {deadline:?}"),
                 Some("check store.url and the network"),
             ),
         }
-        inspection
+        report
     }
 
-    async fn look(&mut self, address: &Address, namespace: &str, wait_replicas: usize) -> Result<(), Error> {
+    async fn run(&mut self, address: &Address, namespace: &str, wait_replicas: usize) -> Result<(), Error> {
         let failed = |error: redis::RedisError| Error::from_redis(&error).0;
         let mut connection = address.open().map_err(failed)?.connect().await.map_err(failed)?.connection;
         let started = Instant::now();
@@ -78,16 +78,16 @@ impl HealthReport {
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim().to_owned()
         };
-        self.look_at_version(&field("redis_version"), &field("server_name"));
-        self.look_at_role(&field("role"));
-        self.look_at_durability(&field, &mut connection).await;
+        self.check_version(&field("redis_version"), &field("server_name"));
+        self.check_role(&field("role"));
+        self.check_durability(&field, &mut connection).await;
         let key = keys::Keys::new(namespace).schema();
-        self.look_at_replicas(&mut connection, &address.topology, &key, wait_replicas).await?;
-        self.look_at_clock(&mut connection, round_trip).await?;
-        self.look_at_schema(&mut connection, namespace).await
+        self.check_replicas(&mut connection, &address.topology, &key, wait_replicas).await?;
+        self.check_clock(&mut connection, round_trip).await?;
+        self.check_schema(&mut connection, namespace).await
     }
 
-    fn look_at_version(&mut self, version: &str, server: &str) {
+    fn check_version(&mut self, version: &str, server: &str) {
         let name = if server.is_empty() { "Redis" } else { server };
         match is_supported(version) {
             true => self.add(Severity::Good, format!("{name} {version}"), None),
@@ -95,7 +95,7 @@ impl HealthReport {
         }
     }
 
-    fn look_at_role(&mut self, role: &str) {
+    fn check_role(&mut self, role: &str) {
         match role {
             "slave" | "replica" => self.add(
                 Severity::Bad,
@@ -106,7 +106,7 @@ impl HealthReport {
         }
     }
 
-    async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut RawConnection) {
+    async fn check_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut RawConnection) {
         let append_only = field("aof_enabled") == "1";
         let fsync = setting(connection, "appendfsync").await;
         match (append_only, fsync.as_deref()) {
@@ -141,7 +141,7 @@ impl HealthReport {
         }
     }
 
-    async fn look_at_clock(&mut self, connection: &mut RawConnection, round_trip: Duration) -> Result<(), Error> {
+    async fn check_clock(&mut self, connection: &mut RawConnection, round_trip: Duration) -> Result<(), Error> {
         let ours = Clock::System.now_ms();
         let time = reply::texts(ask(connection, "TIME", &[]).await?, "TIME")?;
         let number = |index: usize| time.get(index).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
@@ -155,7 +155,7 @@ impl HealthReport {
         Ok(())
     }
 
-    async fn look_at_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
+    async fn check_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
         let key = keys::Keys::new(namespace).schema();
         match reply::text(ask(connection, "GET", &[&key]).await?).as_str() {
             "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),

@@ -8,7 +8,7 @@ use crate::job::escape::{escape, unescape};
 use crate::job::id;
 
 /// Time in ms after which an importer that has not registered again counts as gone.
-const DRAINER_LIFE_MS: u64 = 10_000;
+const IMPORTER_LIFE_MS: u64 = 10_000;
 /// Time in ms after which a release ends unless it is renewed.
 const RELEASE_LIFE_MS: u64 = 15_000;
 /// Number of tenants whose jobs one call lists.
@@ -98,36 +98,42 @@ impl Store {
     /// Registers a process that imports jobs from a source of a main queue. Returns false while a
     /// release hands jobs back.
     pub async fn register_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<bool, Error> {
-        Ok(self.note_importer(main_queue, process, source, true).await? == 1)
+        Ok(self.call_register_importer(main_queue, process, source, true).await? == 1)
     }
 
     /// Removes a process that has stopped importing jobs. Returns the number of other processes
     /// that import from the same source.
     pub async fn deregister_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<u64, Error> {
-        Ok(self.note_importer(main_queue, process, source, false).await?.max(0) as u64)
+        Ok(self.call_register_importer(main_queue, process, source, false).await?.max(0) as u64)
     }
 
-    async fn note_importer(&self, main_queue: &str, process: &str, source: &str, drains: bool) -> Result<i64, Error> {
+    async fn call_register_importer(
+        &self,
+        main_queue: &str,
+        process: &str,
+        source: &str,
+        imports: bool,
+    ) -> Result<i64, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
-            command.arg(DRAINER_LIFE_MS).arg(u8::from(drains));
+            command.arg(IMPORTER_LIFE_MS).arg(u8::from(imports));
         };
         Ok(reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?))
     }
 
     /// Starts or renews a release of a main queue under a token.
     pub async fn hold_release(&self, main_queue: &str, token: &str) -> Result<Hold, Error> {
-        self.note_release(main_queue, token, RELEASE_LIFE_MS).await
+        self.call_hold_release(main_queue, token, RELEASE_LIFE_MS).await
     }
 
     /// Ends a release.
     pub async fn end_release(&self, main_queue: &str, token: &str) -> Result<(), Error> {
-        self.note_release(main_queue, token, 0).await.map(drop)
+        self.call_hold_release(main_queue, token, 0).await.map(drop)
     }
 
-    async fn note_release(&self, main_queue: &str, token: &str, life: u64) -> Result<Hold, Error> {
+    async fn call_hold_release(&self, main_queue: &str, token: &str, life: u64) -> Result<Hold, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(DRAINER_LIFE_MS);
+            self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(IMPORTER_LIFE_MS);
         };
         let mut words =
             reply::texts(HOLD_RELEASE.call(&self.core.connection, fill).await?, "hold_release")?.into_iter();

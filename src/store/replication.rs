@@ -26,7 +26,7 @@ fn field<'t>(info: &'t str, name: &str) -> &'t str {
 
 impl HealthReport {
     /// Checks for settings that lose jobs in a failover. In a cluster, `key` selects the node.
-    pub(super) async fn look_at_replicas(
+    pub(super) async fn check_replicas(
         &mut self,
         connection: &mut RawConnection,
         topology: &Topology,

@@ -170,21 +170,21 @@ impl Store {
 
     /// Returns about `most` tenants whose turn comes next, by priority and spread over all weights.
     pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<StagedTenants, Error> {
-        self.survey(rule, queue, most, ages, false, &[]).await
+        self.read_tenants(rule, queue, most, ages, false, &[]).await
     }
 
     /// Returns about `most` tenants whose turn comes next, and about as many that have no turn
     /// because they are held, blocked or of unknown weight. Includes the time since which they
     /// wait.
     pub async fn staged_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<StagedTenants, Error> {
-        self.survey(rule, queue, most, true, true, &[]).await
+        self.read_tenants(rule, queue, most, true, true, &[]).await
     }
 
     /// Returns tenants by name, with their staged jobs of all priorities.
     pub async fn tenants(&self, rule: &str, queue: &str, names: &[String]) -> Result<Vec<StagedTenant>, Error> {
         let mut tenants = Vec::with_capacity(names.len());
         for portion in names.chunks(PORTION) {
-            tenants.extend(self.survey(rule, queue, 0, true, false, portion).await?.into_tenants());
+            tenants.extend(self.read_tenants(rule, queue, 0, true, false, portion).await?.into_tenants());
         }
         Ok(tenants)
     }
@@ -257,7 +257,7 @@ impl Store {
         Ok(names.iter().map(|name| unescape(name)).collect())
     }
 
-    async fn survey(
+    async fn read_tenants(
         &self,
         rule: &str,
         queue: &str,

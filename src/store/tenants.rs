@@ -9,10 +9,10 @@ use crate::job::{State, id, tenant};
 use redis::Cmd;
 
 /// Shortest period of an enqueue window in ms; equal to the one in `lua/limits/enqueue_window.lua`.
-const SHORTEST_BOOK: u64 = 120_000;
+const SHORTEST_WINDOW: u64 = 120_000;
 
 /// Number of tenants that one call counts.
-const CENSUS_PORTION: usize = 100;
+const COUNTED_PORTION: usize = 100;
 
 /// Numbers of a tenant's jobs that have not ended, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,12 +120,12 @@ impl Store {
     /// Returns the numbers of tenants' jobs in the order of `ids`. Those of the default tenant are
     /// only known if it is counted.
     pub async fn tenant_jobs(&self, ids: &[&str]) -> Result<Vec<TenantJobs>, Error> {
-        self.census(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
+        self.read_counts(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
     }
 
-    async fn census(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
+    async fn read_counts(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
         let mut found = Vec::with_capacity(names.len());
-        for portion in names.chunks(CENSUS_PORTION) {
+        for portion in names.chunks(COUNTED_PORTION) {
             let fill = |command: &mut Cmd, _: bool| {
                 self.core.begin(command).arg(portion);
             };
@@ -138,7 +138,7 @@ impl Store {
 
     /// Returns the numbers of jobs of all tenants except the default one.
     pub async fn all_tenants_jobs(&self) -> Result<TenantJobs, Error> {
-        Ok(self.census(&["*".to_owned()]).await?.pop().unwrap_or_default())
+        Ok(self.read_counts(&["*".to_owned()]).await?.pop().unwrap_or_default())
     }
 
     /// Returns the numbers of the default tenant's jobs: those of all queues minus those of the
@@ -211,12 +211,12 @@ impl Store {
     /// limit counts them. `lua/limits/enqueue_window.lua` writes the windows.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
         let now = self.core.clock.now_ms();
-        let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));
-        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_BOOK);
+        let length = std::iter::successors(Some(SHORTEST_WINDOW), |length| Some(length * 2));
+        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_WINDOW);
         let turn = now.max(0) as u64 / length;
         for turn in [turn, turn.saturating_sub(1)] {
             let mut command = redis::cmd("HGET");
-            command.arg(self.core.keys.books(length, turn)).arg(escape(id));
+            command.arg(self.core.keys.enqueue_window(length, turn)).arg(escape(id));
             let text = reply::text(self.core.command("tenant", command).await?);
             if !text.is_empty() {
                 return Ok(started_since(&text, now - period as i64));
@@ -228,8 +228,8 @@ impl Store {
 
 /// Returns the number of enqueues in those buckets of a window whose last enqueue is later than
 /// `since`.
-fn started_since(book: &str, since: i64) -> u64 {
-    let starts = book.rsplit('|').next().unwrap_or_default();
+fn started_since(window: &str, since: i64) -> u64 {
+    let starts = window.rsplit('|').next().unwrap_or_default();
     let counts = starts.split_terminator(';').filter_map(|bucket| {
         let mut words = bucket.split(',').skip(1);
         let last: i64 = words.next()?.parse().ok()?;

@@ -8,9 +8,9 @@ use super::{Core, Error, Store, reply};
 pub(super) const PORTION: usize = 200;
 
 impl Core {
-    /// Handles what is due. With `tells`, signals again which queues have runnable jobs.
-    pub(super) async fn tick(&self, tells: bool) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(tells));
+    /// Handles what is due. With `resignals`, signals again which queues have runnable jobs.
+    pub(super) async fn tick(&self, resignals: bool) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(resignals));
         let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
         self.apply_notes(notes, "tick")?;
         Ok(reply::number(more) == 1)
@@ -19,10 +19,10 @@ impl Core {
 
 impl Store {
     /// Handles what is due: schedules, retries, expiries, leases, dead workers, limits. Returns
-    /// true if more is due now. With `tells`, signals again which queues have runnable jobs,
+    /// true if more is due now. With `resignals`, signals again which queues have runnable jobs,
     /// because a signal may be lost.
-    pub async fn tick(&self, tells: bool) -> Result<bool, Error> {
-        self.core.tick(tells).await
+    pub async fn tick(&self, resignals: bool) -> Result<bool, Error> {
+        self.core.tick(resignals).await
     }
 
     /// Removes what has outlived its retention, and restores the schema version if Redis was
