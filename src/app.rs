@@ -11,7 +11,7 @@ use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
 use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
 use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{self, Address, KeyKept, Options, Settings, Store};
+use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
 use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
 use crate::webhooks::Sender;
 use anyhow::Context;
@@ -182,7 +182,7 @@ async fn first_key(keys: &KeyCache) -> anyhow::Result<Option<String>> {
     let (secret, key) = ApiKey::generate("admin", auth::Role::Admin, None)?;
     let kept = keys.create(&key, "server.generate_key").await.context("cannot store the first API key")?;
     // Another process that started at the same time may have created one.
-    Ok((kept == KeyKept::Kept).then_some(secret))
+    Ok((kept == AddKeyOutcome::Added).then_some(secret))
 }
 
 /// Returns the name of this process in locks. The last part distinguishes containers with equal

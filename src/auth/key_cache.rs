@@ -6,7 +6,7 @@
 
 use super::{ApiKey, Digest};
 use crate::job::Scope;
-use crate::store::{Error, KeyDropped, KeyKept, Signal, Store, StoredKey};
+use crate::store::{AddKeyOutcome, Error, RevokeKeyOutcome, Signal, Store, StoredKey};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -154,12 +154,12 @@ impl KeyCache {
     }
 
     /// Adds a key: immediately for this process, shortly after for the others.
-    pub async fn create(&self, key: &ApiKey, by: &str) -> Result<KeyKept, Error> {
+    pub async fn create(&self, key: &ApiKey, by: &str) -> Result<AddKeyOutcome, Error> {
         let mut of_name = self.inner.config.iter().filter(|own| own.name == key.name);
         if of_name.any(|own| own.role != key.role || own.tenant != key.tenant) {
-            return Ok(KeyKept::Differs);
+            return Ok(AddKeyOutcome::Differs);
         }
-        let kept = self.inner.store.keep_key(key, &self.inner.config, by).await?;
+        let kept = self.inner.store.add_key(key, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(kept)
     }
@@ -169,12 +169,12 @@ impl KeyCache {
         if self.inner.config.iter().any(|own| own.id() == id) {
             return Ok(Revocation::InConfig);
         }
-        let dropped = self.inner.store.drop_key(id, &self.inner.config, by).await?;
+        let dropped = self.inner.store.revoke_key(id, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(match dropped {
-            KeyDropped::Dropped => Revocation::Done,
-            KeyDropped::Missing => Revocation::NotFound,
-            KeyDropped::Last => Revocation::LastAdmin,
+            RevokeKeyOutcome::Revoked => Revocation::Done,
+            RevokeKeyOutcome::Missing => Revocation::NotFound,
+            RevokeKeyOutcome::Last => Revocation::LastAdmin,
         })
     }
 

@@ -6,7 +6,7 @@
 
 use crate::job::{CronJob, Limits};
 use crate::planner::EnqueueService;
-use crate::store::{Error, Fired, Firing, MOST_CRONS, Store, StoredCron};
+use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,7 @@ impl CronRunner {
             Err(problem) => {
                 // If it stayed scheduled, it would be due forever and delay the others.
                 tracing::error!(cron = stored.name, %problem, "cannot parse a stored cron; disabled until it is registered again");
-                return self.store.rest_cron(&stored.name).await;
+                return self.store.disable_cron(&stored.name).await;
             }
         };
         // After a skipped time, continue from it, because a later time may be due already.
@@ -96,19 +96,19 @@ impl CronRunner {
         let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
         let fired = match is_left_out {
-            true => self.store.fire(&firing, Err("dst_skip")).await?,
+            true => self.store.fire_cron(&firing, Err("dst_skip")).await?,
             false => self.enqueue_service.fire(&firing, cron.job(at, &self.limits)).await?,
         };
         match fired {
-            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "cron skipped"),
-            Fired::Stored(_) | Fired::Gone | Fired::Stale => {}
+            FireCronOutcome::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "cron skipped"),
+            FireCronOutcome::Stored(_) | FireCronOutcome::Gone | FireCronOutcome::Stale => {}
         }
         Ok(())
     }
 
     /// Fires a cron on request; its schedule stays the same.
-    pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
-        let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
+    pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<FireCronOutcome, Error> {
+        let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(FireCronOutcome::Gone) };
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: None, next: None };
         self.enqueue_service.fire(&firing, cron.job(now, &self.limits)).await
     }

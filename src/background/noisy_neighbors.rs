@@ -6,7 +6,7 @@
 
 use crate::fairness::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
 use crate::job::time::rfc3339;
-use crate::store::{Error, Noise, NoiseReading, Store, ThrottleUpdate};
+use crate::store::{Error, NoisySnapshot, NoisySnapshotReply, Store, ThrottleUpdate};
 use crate::telemetry::NoiseMetrics;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,8 +69,9 @@ impl NoisyNeighborWatcher {
     /// Runs one check and applies the decisions, unless another process is in charge. Returns the
     /// number of tenants whose state changed.
     pub async fn look(&self, holder: &str) -> Result<usize, Error> {
-        let look = self.store.noise(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
-        let NoiseReading::Read(noise) = look else {
+        let look =
+            self.store.noisy_snapshot(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
+        let NoisySnapshotReply::Read(noise) = look else {
             self.metrics.shares(0, &[]);
             return Ok(0);
         };
@@ -95,7 +96,8 @@ impl NoisyNeighborWatcher {
 
     /// Reads the current state of a tenant.
     pub async fn report(&self, id: &str) -> Result<NoiseReport, Error> {
-        let NoiseReading::Read(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
+        let NoisySnapshotReply::Read(noise) = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?
+        else {
             return Ok(NoiseReport { window_ms: self.config.window, ..NoiseReport::default() });
         };
         let seen = noise.snapshot.find(id);
@@ -110,8 +112,8 @@ impl NoisyNeighborWatcher {
     /// Returns the share of the workers that a tenant would have by weight; `None` if activity is
     /// not counted.
     pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
-        let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
-        let NoiseReading::Read(noise) = look else { return Ok(None) };
+        let look = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?;
+        let NoisySnapshotReply::Read(noise) = look else { return Ok(None) };
         Ok(noise.snapshot.expected_share(id))
     }
 
@@ -120,8 +122,8 @@ impl NoisyNeighborWatcher {
     pub async fn reset(&self, id: &str) -> Result<Option<Throttle>, Error> {
         // Overrides concurrent automatic decisions: an operator asked for this.
         for _ in 0..8 {
-            let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
-            let noise = if let NoiseReading::Read(noise) = look { *noise } else { Noise::default() };
+            let look = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?;
+            let noise = if let NoisySnapshotReply::Read(noise) = look { *noise } else { NoisySnapshot::default() };
             let now = if noise.snapshot.now > 0 { noise.snapshot.now } else { self.store.clock().now_ms() };
             let throttle = standings(&noise).remove(id).and_then(|standing| standing.throttle);
             let spared = NoisyState::spared(&self.config, now);
@@ -166,7 +168,7 @@ impl NoisyNeighborWatcher {
         }
     }
 
-    fn tell_shares(&self, noise: &Noise, throttled: usize) {
+    fn tell_shares(&self, noise: &NoisySnapshot, throttled: usize) {
         let all = noise.snapshot.total.worker_ms.max(1) as f64;
         let seen = noise.snapshot.seen.iter().filter(|seen| seen.figures.worker_ms > 0);
         let mut shares: Vec<(&str, f64)> =
@@ -178,7 +180,7 @@ impl NoisyNeighborWatcher {
 
 /// Parses the stored states of tenants. An unreadable one counts as empty and is replaced by the
 /// next decision.
-fn standings(noise: &Noise) -> BTreeMap<String, NoisyState> {
+fn standings(noise: &NoisySnapshot) -> BTreeMap<String, NoisyState> {
     let read = |(id, text): (&String, &String)| {
         let standing = serde_json::from_str(text);
         (

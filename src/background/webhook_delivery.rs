@@ -65,7 +65,7 @@ impl WebhookDelivery {
             while self.enlist(&subscriptions).await? {}
         }
         loop {
-            let (now, due) = self.store.claim(AT_ONCE, LEASE_MS).await?;
+            let (now, due) = self.store.claim_deliveries(AT_ONCE, LEASE_MS).await?;
             if due.is_empty() {
                 return Ok(());
             }
@@ -93,7 +93,7 @@ impl WebhookDelivery {
                 });
             }
         }
-        self.store.enlist(&from, &to, &deliveries).await?;
+        self.store.create_deliveries(&from, &to, &deliveries).await?;
         Ok(has_more)
     }
 

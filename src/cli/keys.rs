@@ -4,7 +4,7 @@ use super::{Settings, site};
 use crate::auth::{self, ApiKey, Digest, KeyCache, NAME_EXPECTED, Revocation, Role, WEAK};
 use crate::config::Config;
 use crate::job::{tenant, time};
-use crate::store::KeyKept;
+use crate::store::AddKeyOutcome;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::Read;
@@ -119,14 +119,16 @@ impl Create {
     async fn run(self, keys: KeyCache, store: &str) -> anyhow::Result<ExitCode> {
         let (secret, key) = self.make()?;
         match keys.create(&key, "command line").await? {
-            KeyKept::Kept => {}
-            KeyKept::Full { most } => anyhow::bail!("there are {most} keys already, the maximum; revoke an unused one"),
-            KeyKept::Differs => anyhow::bail!("another key named {:?} has another role or tenant", key.name),
-            KeyKept::Many => anyhow::bail!(
+            AddKeyOutcome::Added => {}
+            AddKeyOutcome::Full { most } => {
+                anyhow::bail!("there are {most} keys already, the maximum; revoke an unused one")
+            }
+            AddKeyOutcome::Differs => anyhow::bail!("another key named {:?} has another role or tenant", key.name),
+            AddKeyOutcome::Many => anyhow::bail!(
                 "there are two keys named {:?} already; revoke the older one when it is no longer used",
                 key.name
             ),
-            KeyKept::NoAdmin => {
+            AddKeyOutcome::NoAdmin => {
                 anyhow::bail!("the first key must be an admin key; run `fairgate keys create NAME --role admin` first")
             }
         }

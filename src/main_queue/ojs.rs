@@ -138,7 +138,7 @@ impl Ojs {
         if self.is_busy() {
             return Ok(Promoted::Closed(Closed::RetryAfter));
         }
-        let outcome = self.store.forward(rule, token, queue, jobs, self.destination().await?).await?;
+        let outcome = self.store.promote_external(rule, token, queue, jobs, self.destination().await?).await?;
         if let Promoted::Jobs { promoted, .. } = &outcome {
             match self.settle(rule).await {
                 Ok(()) => self.look(queue, |look| {
@@ -168,7 +168,7 @@ impl Ojs {
             }
             for entry in &entries {
                 match self.deliver(rule, entry).await {
-                    Ok(()) => self.store.confirm(rule, entry.sequence).await?,
+                    Ok(()) => self.store.confirm_outbox(rule, entry.sequence).await?,
                     Err(_) if self.is_busy() => return Ok(()),
                     Err(error) => return Err(error),
                 }

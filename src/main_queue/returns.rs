@@ -43,7 +43,7 @@ impl Sidekiq {
                     return Ok(false);
                 }
             }
-            self.store.confirm(&target.name, last.sequence).await?;
+            self.store.confirm_outbox(&target.name, last.sequence).await?;
         }
     }
 

@@ -119,7 +119,7 @@ impl Sidekiq {
         // Deliver first, so that the outbox holds at most one entry, apart from those of processes
         // that died. Otherwise entries would pile up while the Sidekiq's Redis is down.
         self.settle(rule).await?;
-        let outcome = self.store.forward(rule, token, queue, jobs, destination).await?;
+        let outcome = self.store.promote_external(rule, token, queue, jobs, destination).await?;
         if let Promoted::Jobs { promoted, .. } = &outcome {
             self.pace(queue, |pace| pace.pushed(*promoted));
             if let Err(error) = self.settle(rule).await {
@@ -142,7 +142,7 @@ impl Sidekiq {
             for entry in &entries {
                 self.redis.deliver(&self.marker(rule, entry), entry).await.map_err(|error| self.named(error))?;
             }
-            self.store.confirm(rule, last.sequence).await?;
+            self.store.confirm_outbox(rule, last.sequence).await?;
         }
     }
 

@@ -7,7 +7,7 @@ use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
 use crate::job::{LimitKey, NewJob, Planned, RateLimit, Record, Scope};
 use crate::main_queue::{MainQueue, MainQueues};
-use crate::store::{self, Enqueued, Fired, Firing, Store};
+use crate::store::{self, Enqueued, FireCronOutcome, Firing, Store};
 use std::sync::Arc;
 
 /// Maximum number of attempts to store jobs while the rules change concurrently.
@@ -130,7 +130,11 @@ impl EnqueueService {
 
     /// Fires a cron: its job takes the path of all new jobs. A job that is refused is reported as
     /// skipped.
-    pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+    pub async fn fire(
+        &self,
+        firing: &Firing<'_>,
+        job: Result<NewJob, Invalid>,
+    ) -> Result<FireCronOutcome, store::Error> {
         let mut job = job;
         self.find_ancestors(job.iter_mut()).await?;
         for _ in 0..ATTEMPTS {
@@ -144,8 +148,8 @@ impl EnqueueService {
                     Err("job_refused")
                 }
             };
-            match self.store.fire(firing, made).await? {
-                Fired::Stale => self.rules.reload().await?,
+            match self.store.fire_cron(firing, made).await? {
+                FireCronOutcome::Stale => self.rules.reload().await?,
                 done => return Ok(done),
             };
         }

@@ -17,7 +17,7 @@ use super::staging_reporter::{Finding, StagingReporter};
 use crate::config::FairplayClass;
 use crate::job::{NewJob, id, sidekiq};
 use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
-use crate::store::{Error, Inbox, OutboxEntry, StagedByGem, Store, TakeOver, TakenIn};
+use crate::store::{Error, ImportOutcome, Inbox, OutboxEntry, StagedByGem, Store, TakeOver};
 use crate::telemetry::SidekiqMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -205,7 +205,7 @@ impl Importer {
     async fn taken_in(&mut self, name: &str) -> Result<u64, Error> {
         let taken_in = match self.taken_in {
             Some(taken_in) => taken_in,
-            None => self.store.taken_in(name).await?,
+            None => self.store.imported_up_to(name).await?,
         };
         self.taken_in = Some(taken_in);
         Ok(taken_in)
@@ -234,12 +234,12 @@ impl Importer {
         entries.truncate(self.portion);
         match self.stage(&name, before, entries, &known, "").await? {
             None => {}
-            Some(TakenIn::Stored) => self.portion = (self.portion * 2).min(BATCH),
-            Some(TakenIn::Before) => self.taken_in = None,
-            Some(TakenIn::Stale) => _ = self.rules.reload().await?,
-            Some(TakenIn::Released) => self.registered = None,
-            Some(TakenIn::Full { .. }) if self.portion > 1 => self.portion /= 2,
-            Some(TakenIn::Full { rule }) => {
+            Some(ImportOutcome::Stored) => self.portion = (self.portion * 2).min(BATCH),
+            Some(ImportOutcome::AlreadyImported) => self.taken_in = None,
+            Some(ImportOutcome::Stale) => _ = self.rules.reload().await?,
+            Some(ImportOutcome::Released) => self.registered = None,
+            Some(ImportOutcome::Full { .. }) if self.portion > 1 => self.portion /= 2,
+            Some(ImportOutcome::Full { rule }) => {
                 return Err(Error::Unavailable(format!("plan rule {rule:?} has reached max_staged")));
             }
         }
@@ -255,13 +255,13 @@ impl Importer {
         mut entries: Vec<Entry>,
         known: &Known,
         release: &str,
-    ) -> Result<Option<TakenIn>, Error> {
+    ) -> Result<Option<ImportOutcome>, Error> {
         let Some(after) = entries.last().map(|entry| entry.sequence) else { return Ok(None) };
         let findings: Vec<_> = entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.findings)).collect();
         let jobs = self.dispose(name, entries).await?;
         let inbox = Inbox { main_queue: self.sidekiq.name(), name, before, after, release };
-        let taken_in = self.store.take_in(&inbox, jobs, known.version.clone()).await?;
-        if matches!(taken_in, TakenIn::Stored) {
+        let taken_in = self.store.import_inbox(&inbox, jobs, known.version.clone()).await?;
+        if matches!(taken_in, ImportOutcome::Stored) {
             self.taken_in = Some(after);
             self.report(&findings).await;
         }

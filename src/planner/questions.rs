@@ -1,6 +1,6 @@
 //! Pending requests to a rule's weights webhook.
 
-use crate::store::{Lately, StagedTenant};
+use crate::store::{RecentAttempts, StagedTenant};
 use crate::weights::{self, Ask, Source};
 use futures_util::future::select_all;
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ impl Questions {
 pub(super) struct Working {
     pub active: Option<u64>,
     /// Finished work of the last minute.
-    pub lately: Option<Lately>,
+    pub lately: Option<RecentAttempts>,
 }
 
 /// Returns the description of a tenant in a webhook request.

@@ -289,7 +289,7 @@ impl WeightSync {
     async fn working(&self, store: &Store, tenants: &[StagedTenant]) -> Result<Vec<Working>, Error> {
         let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![Working::default(); tenants.len()]) };
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
-        let (jobs, lately) = (store.tenant_jobs(&names).await?, store.tenants_lately(&names).await?);
+        let (jobs, lately) = (store.tenant_jobs(&names).await?, store.recent_attempts(&names).await?);
         let one = |(place, name): (usize, &&str)| match *name {
             DEFAULT => Working::default(),
             _ => Working { active: Some(jobs[place].active), lately: lately.as_ref().map(|all| all[place]) },

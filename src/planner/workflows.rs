@@ -4,15 +4,15 @@
 use super::enqueue_service::{ATTEMPTS, EnqueueService, Refusal};
 use crate::job::scope::Foreign;
 use crate::job::{Invalid, NewWorkflow};
-use crate::store::{self, WorkflowBegun};
+use crate::store::{self, StartWorkflowOutcome};
 
 impl EnqueueService {
     /// Starts a workflow. `header` returns a request header by its lower-case name.
-    pub async fn begin_workflow(
+    pub async fn start_workflow(
         &self,
         workflow: &mut NewWorkflow,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
-    ) -> Result<WorkflowBegun, Refusal> {
+    ) -> Result<StartWorkflowOutcome, Refusal> {
         let scope = self.store.scope();
         let inside = |foreign: Foreign, path: &str| {
             Refusal::Foreign(Foreign { field: format!("{path}.{}", foreign.field), ..foreign }, None)
@@ -42,8 +42,8 @@ impl EnqueueService {
                     return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind).within(path)));
                 }
             }
-            match self.store.begin_workflow(workflow, &known.version).await? {
-                WorkflowBegun::Stale => self.rules.reload().await?,
+            match self.store.start_workflow(workflow, &known.version).await? {
+                StartWorkflowOutcome::Stale => self.rules.reload().await?,
                 done => return Ok(done),
             };
         }

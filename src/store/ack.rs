@@ -1,6 +1,6 @@
-//! A worker's answers for the jobs that it holds: ack and nack.
+//! Acks and nacks: the workers' answers for their active jobs.
 
-use super::batch::Verb;
+use super::batch::BatchCommand;
 use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACK, NACK};
@@ -10,18 +10,18 @@ use crate::job::{Failure, Scope, id};
 use redis::Cmd;
 use std::sync::Arc;
 
-/// A worker's word that a job is done.
+/// A worker's report that a job is completed.
 #[derive(Clone, Debug)]
 pub struct Ack {
     pub job_id: String,
     pub worker: Option<String>,
-    /// JSON text.
+    /// The job's result, as JSON.
     pub result: Option<String>,
-    /// Given by the client to get the first answer again on a repeat.
+    /// The client's key for this request. A repeat with the same key gets the first answer again.
     pub idempotency_key: Option<String>,
 }
 
-/// A worker's word that a job failed, or that it hands it back.
+/// A worker's report that a job failed, or its request to put the job back into its queue.
 #[derive(Clone, Debug)]
 pub struct Nack {
     pub job_id: String,
@@ -31,24 +31,26 @@ pub struct Nack {
     pub idempotency_key: Option<String>,
 }
 
-/// A worker's answer, and whose jobs it may be about.
+/// A worker's answer with the scope of its client.
 pub(super) struct Scoped<T> {
     answer: T,
     scope: Scope,
 }
 
-pub(super) struct AckVerb(pub(super) Arc<Core>);
+pub(super) struct AckCommand(pub(super) Arc<Core>);
 
-impl Verb for AckVerb {
+impl BatchCommand for AckCommand {
     type Request = Scoped<Ack>;
     type Reply = Result<Outcome, Error>;
+
+    const COMMAND: &'static str = "ack";
 
     fn weight(request: &Self::Request) -> (usize, usize) {
         (1, request.answer.result.as_ref().map_or(0, String::len))
     }
 
     async fn run(&self, requests: Vec<Scoped<Ack>>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("ack", requests.len());
+        self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
         let answers = ACK
@@ -65,22 +67,24 @@ impl Verb for AckVerb {
                 }
             })
             .await?;
-        reply::outcomes(answers, "ack")
+        reply::outcomes(answers, Self::COMMAND)
     }
 }
 
-pub(super) struct NackVerb(pub(super) Arc<Core>);
+pub(super) struct NackCommand(pub(super) Arc<Core>);
 
-impl Verb for NackVerb {
+impl BatchCommand for NackCommand {
     type Request = Scoped<Nack>;
     type Reply = Result<Outcome, Error>;
+
+    const COMMAND: &'static str = "nack";
 
     fn weight(request: &Self::Request) -> (usize, usize) {
         (1, request.answer.failure.entry.len())
     }
 
     async fn run(&self, requests: Vec<Scoped<Nack>>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("nack", requests.len());
+        self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
         let answers = NACK
@@ -101,13 +105,14 @@ impl Verb for NackVerb {
                 }
             })
             .await?;
-        reply::outcomes(answers, "nack")
+        reply::outcomes(answers, Self::COMMAND)
     }
 }
 
-/// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
-fn op(verb: &str, idempotency_key: Option<&str>) -> String {
-    idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
+/// Returns the operation's id: the client's idempotency key, so that a repeat is recognized, or a
+/// new id.
+fn op(command: &str, idempotency_key: Option<&str>) -> String {
+    idempotency_key.map_or_else(id::generate, |key| format!("{command}:{}", escape(key)))
 }
 
 fn push_worker(command: &mut Cmd, scope: &Scope, worker: Option<&str>) {
@@ -120,7 +125,7 @@ impl Store {
         self.ack.submit(Scoped { answer: ack, scope: self.scope.clone() }).await?
     }
 
-    /// Fails an active job, or hands it back.
+    /// Fails an active job, or puts it back into its queue if [`Nack::requeue`] is set.
     pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
         self.nack.submit(Scoped { answer: nack, scope: self.scope.clone() }).await?
     }

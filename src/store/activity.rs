@@ -1,25 +1,26 @@
-//! Tenant activity: scripts note it with the events of a call, and here it is added up into buckets of minutes and hours. Jobs of a
-//! queue that end are counted from the events themselves.
+//! Tenant activity. Scripts write it to the event stream with the events of a call; this module
+//! sums it into buckets of one minute and one hour. Jobs that ended are counted per queue from the
+//! events themselves.
 
 use super::codec::event;
 use super::script::ACTIVITY_ADD;
-use super::statistics::Deeds;
+use super::statistics::TenantActivity;
 use super::{Error, Store, reply};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Stream entries that are read at once.
+/// Number of stream entries that one XRANGE reads.
 const ENTRIES: usize = 500;
-/// Tenants and queues after which a call that writes sums is full.
+/// Number of tenants and queues after which a portion is written.
 const NAMES: usize = 500;
-/// Pages for one fold: what is left is for the next one.
+/// Largest number of pages that one run reads; the next run reads the rest.
 const MOST_PAGES: usize = 400;
 const MS_A_MINUTE: i64 = 60_000;
 const MINUTES_AN_HOUR: i64 = 60;
 /// The name under which buckets keep the activity of all tenants.
 const ALL: &str = "*";
 
-/// Jobs of a queue that ended within some time.
+/// Numbers of a queue's jobs that ended within a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedJobs {
     pub completed: u64,
@@ -42,17 +43,17 @@ impl EndedJobs {
     }
 }
 
-/// Activity of some consecutive stream entries, as many as fit into one call.
+/// Activity of consecutive stream entries, as many as fit into one call.
 #[derive(Default)]
 struct Portion {
-    /// The last of them.
+    /// Id of the last entry in this portion.
     last: String,
-    /// The number of tenants and queues that it names, each once a minute.
+    /// Number of tenants and queues in this portion, each counted once per minute.
     names: usize,
     /// Jobs that ended, by minute and by queue.
     ended: BTreeMap<i64, HashMap<String, EndedJobs>>,
-    /// By minute and by tenant, whose name is as scripts write it.
-    sums: BTreeMap<i64, HashMap<String, Deeds>>,
+    /// Activity by minute and by tenant. Tenant names are escaped, as scripts write them.
+    sums: BTreeMap<i64, HashMap<String, TenantActivity>>,
 }
 
 impl Portion {
@@ -81,32 +82,32 @@ impl Portion {
     }
 }
 
-/// Reads one part of an entry's activity: the tenant's name and what it did.
-fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, Deeds)> {
+/// Parses one part of an entry's activity into the tenant's name and its activity.
+fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, TenantActivity)> {
     let (tenant, kind) = (words.next()?, words.next()?);
     let mut number = || words.next()?.parse().ok();
     let (jobs, more) = (number()?, number()?);
     let did = match kind {
-        "s" => Deeds { enqueued: jobs, pushes: more, ..Deeds::default() },
-        "c" => Deeds { completed: jobs, worker_ms: more, ..Deeds::default() },
-        "f" => Deeds { failed: jobs, ..Deeds::default() },
+        "s" => TenantActivity { enqueued: jobs, pushes: more, ..TenantActivity::default() },
+        "c" => TenantActivity { completed: jobs, worker_ms: more, ..TenantActivity::default() },
+        "f" => TenantActivity { failed: jobs, ..TenantActivity::default() },
         _ => return None,
     };
     Some((tenant.to_owned(), did))
 }
 
-/// A stream entry, as far as it is about tenants and queues.
+/// The activity and the ended jobs of a stream entry.
 #[derive(Debug, Default, PartialEq)]
 struct Entry {
     id: String,
     ms: i64,
-    /// Tenants and what they did.
-    activity: Vec<(String, Deeds)>,
+    /// Activity by tenant.
+    activity: Vec<(String, TenantActivity)>,
     /// Jobs that ended, by queue.
     ended: Vec<(String, EndedJobs)>,
 }
 
-/// The queue of a job that an event says has ended, and how it ended.
+/// Returns the queue of the job that ended, if the event is about one, and how the job ended.
 fn ended(record: &str) -> Option<(&str, EndedJobs)> {
     let event = event::read(record)?;
     let ended = match event.kind {
@@ -119,9 +120,9 @@ fn ended(record: &str) -> Option<(&str, EndedJobs)> {
 
 impl Entry {
     fn read(entry: Value) -> Result<Entry, Error> {
-        let [id, fields] = reply::parts(entry, "fold")?;
+        let [id, fields] = reply::parts(entry, "activity")?;
         let mut read = Entry { id: reply::text(id), ..Entry::default() };
-        let mut fields = reply::array(fields, "fold")?.into_iter();
+        let mut fields = reply::array(fields, "activity")?.into_iter();
         while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
             match name {
                 Value::BulkString(name) if name == b"t" => read.ms = reply::number(value),
@@ -143,9 +144,9 @@ impl Entry {
 }
 
 impl Store {
-    /// Adds up what scripts noted since the last time; false if nothing is noted. Whoever does it at the same time does not disturb:
-    /// each entry counts once.
-    pub(super) async fn fold_activity(&self) -> Result<bool, Error> {
+    /// Sums the activity that scripts have recorded since the last call. Returns false if activity
+    /// is not recorded. Calls may run concurrently: each stream entry is counted exactly once.
+    pub(super) async fn sum_activity(&self) -> Result<bool, Error> {
         let mut command = redis::cmd("HEXISTS");
         command.arg(self.core.keys.state()).arg("throttled");
         if reply::number(self.core.command("fold", command).await?) == 0 {
@@ -158,7 +159,7 @@ impl Store {
             let mut command = redis::cmd("XRANGE");
             let from = if folded.is_empty() { "-".to_owned() } else { format!("({folded}") };
             command.arg(self.core.keys.events()).arg(from).arg("+").arg("COUNT").arg(ENTRIES);
-            let page = reply::array(self.core.command("fold", command).await?, "fold")?;
+            let page = reply::array(self.core.command("fold", command).await?, "activity")?;
             let is_last = page.len() < ENTRIES;
             let mut entries = page.into_iter().map(Entry::read).peekable();
             while entries.peek().is_some() {
@@ -169,7 +170,7 @@ impl Store {
                 }
                 let last = portion.last.clone();
                 if !self.write_activity(&folded, portion).await? {
-                    break; // somebody else has added these up
+                    break; // another caller has summed these entries
                 }
                 folded = last;
             }
@@ -180,10 +181,11 @@ impl Store {
         Ok(true)
     }
 
-    /// Adds a portion to the buckets, unless somebody else has written since `folded` was read.
+    /// Adds a portion to the buckets. Returns false, and writes nothing, if another caller has
+    /// written since `folded` was read.
     async fn write_activity(&self, folded: &str, portion: Portion) -> Result<bool, Error> {
         let mut words: Vec<String> = vec![folded.to_owned(), portion.last];
-        let mut hours: HashMap<(i64, String), Deeds> = HashMap::new();
+        let mut hours: HashMap<(i64, String), TenantActivity> = HashMap::new();
         let minutes: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
         let (none, no_queues) = (HashMap::new(), HashMap::new());
         for minute in minutes {
@@ -195,7 +197,8 @@ impl Store {
             words.extend([minute.to_string(), hour.to_string(), names.len().to_string()]);
             for ((name, mut of_minute), of_hour) in names.into_iter().zip(in_minute).zip(in_hour) {
                 of_minute.add(&sums[name]);
-                // Minutes of one portion may share an hour, which is written with each of them.
+                // Several minutes of a portion may be in the same hour; each of them writes the
+                // hour's sum so far.
                 let of_hour = hours.entry((hour, name.clone())).or_insert(of_hour);
                 of_hour.add(&sums[name]);
                 words.extend([name.clone(), of_minute.text(), of_hour.text(), of_minute.busyness().to_string()]);
@@ -213,25 +216,26 @@ impl Store {
         Ok(reply::number(answer) == 1)
     }
 
-    /// Jobs of queues, as the store names them, that ended in a minute.
+    /// Returns the numbers of jobs that ended in a minute. `queues` are names in the store.
     async fn ended_in(&self, minute: i64, queues: &[&str]) -> Result<Vec<EndedJobs>, Error> {
         if queues.is_empty() {
             return Ok(Vec::new());
         }
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.ended(minute)).arg(queues);
-        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
+        let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
         Ok(texts.iter().map(|text| EndedJobs::read(text)).collect())
     }
 
-    /// Jobs of queues that ended within the last minute; `None` if that is not counted.
-    pub async fn ended_lately(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
-        if !self.fold_activity().await? {
+    /// Returns the numbers of jobs that ended within the last 60 seconds, per queue; `None` if
+    /// activity is not recorded.
+    pub async fn recently_ended(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
+        if !self.sum_activity().await? {
             return Ok(None);
         }
         let now = self.core.clock.now_ms();
         let minute = now.div_euclid(MS_A_MINUTE);
-        // Of the minute in which the last 60 s began, so much is within them.
+        // The share of the previous minute's bucket that lies within the last 60 s.
         let part = 1.0 - now.rem_euclid(MS_A_MINUTE) as f64 / MS_A_MINUTE as f64;
         let within = |before: u64, now: u64| (before as f64 * part).round() as u64 + now;
         let names: Vec<_> = queues.iter().map(|queue| self.scope.qualified(queue)).collect();
@@ -244,14 +248,14 @@ impl Store {
         Ok(Some(sums.collect()))
     }
 
-    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<Deeds>, Error> {
+    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<TenantActivity>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let mut command = redis::cmd("HMGET");
         command.arg(key).arg(names);
-        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
-        Ok(texts.iter().map(|text| Deeds::read(text)).collect())
+        let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
+        Ok(texts.iter().map(|text| TenantActivity::read(text)).collect())
     }
 }
 
@@ -276,8 +280,13 @@ mod tests {
         ] {
             portion.add(entry);
         }
-        let did =
-            |enqueued, pushes, completed, failed, worker_ms| Deeds { enqueued, pushes, completed, failed, worker_ms };
+        let did = |enqueued, pushes, completed, failed, worker_ms| TenantActivity {
+            enqueued,
+            pushes,
+            completed,
+            failed,
+            worker_ms,
+        };
         assert_eq!((portion.last.as_str(), portion.names, portion.sums.len()), ("4-0", 5, 2));
         assert_eq!(portion.sums[&7]["a"], did(2, 1, 1, 1, 30));
         assert_eq!(portion.sums[&7][ALL], did(3, 2, 1, 1, 30));

@@ -1,4 +1,4 @@
-//! Where Redis is, and how to get a connection to its current primary.
+//! The address of a Redis, and connections to its current primary.
 
 use super::sentinel::Sentinels;
 use crate::config::{Host, Topology};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long one attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A Redis and the way in.
+/// The address of a Redis and the credentials for it.
 #[derive(Clone)]
 pub struct Address {
     pub topology: Topology,
@@ -30,17 +30,17 @@ pub struct Address {
 }
 
 impl Address {
-    /// A server without password.
+    /// Creates an address without TLS or credentials.
     pub fn plain(topology: Topology) -> Self {
         Address { topology, tls: false, username: None, password: None, root_certificates: None }
     }
 
-    /// A server that listens on a unix socket, such as the private one.
+    /// Creates the address of a server that listens on a unix socket, such as the private Redis.
     pub fn unix(path: &Path) -> Self {
         Address::plain(Topology::Socket { path: path.to_owned(), database: 0 })
     }
 
-    /// The database of the server; a cluster has but one.
+    /// Returns the database number; 0 for a cluster, which has only one database.
     pub fn database(&self) -> u32 {
         match &self.topology {
             Topology::Server { database, .. }
@@ -50,7 +50,7 @@ impl Address {
         }
     }
 
-    /// The same server in another database.
+    /// Returns the same address with another database. A cluster's address does not change.
     pub fn in_database(&self, number: u32) -> Address {
         let mut address = self.clone();
         match &mut address.topology {
@@ -62,8 +62,9 @@ impl Address {
         address
     }
 
-    /// Whether both are one server and one user of it, so that a script of ours can do what is to be done there. Asked of
-    /// what is written, not of the servers: those may change while we run.
+    /// Returns true if both addresses name the same server and user, so that one script can write
+    /// to both databases. Compares the configured values and not the servers, because servers may
+    /// change while the process runs.
     pub fn is_same_server(&self, other: &Address) -> bool {
         let is_cluster = matches!(self.topology, Topology::Cluster { .. });
         !is_cluster
@@ -119,7 +120,7 @@ impl Address {
         Ok(Target::Single(Box::new(client)))
     }
 
-    /// The password is that of the data servers; sentinels are asked without one.
+    /// The credentials are those of the data servers; sentinels are asked without any.
     fn open_sentinel(&self, hosts: &[Host], service: &str) -> RedisResult<Target> {
         let client = |host| self.client(self.node(host).into_connection_info()?);
         let clients = hosts.iter().map(client).collect::<RedisResult<Vec<_>>>()?;
@@ -131,8 +132,10 @@ impl Address {
         let listeners = nodes.iter().map(|info| self.client(info.clone())).collect::<RedisResult<Vec<_>>>()?;
         let mut builder = ClusterClient::builder(nodes)
             .connection_timeout(CONNECT_TIMEOUT)
-            .response_timeout(Duration::from_secs(3600)) // deadlines of calls are ours
-            .retries(0) // and so are repeats: only we know that ASK must not be followed (`slot_hold`) and what was sent before
+            .response_timeout(Duration::from_secs(3600)) // calls have their own deadline
+            // `Connection` repeats calls: it knows which ones were sent, and ASK must not be
+            // followed (`slot_hold`)
+            .retries(0)
             .tcp_settings(no_delay());
         if self.tls {
             builder = builder.certs(self.certificates());
@@ -141,19 +144,21 @@ impl Address {
     }
 }
 
-/// A way to get connections to the current primary.
+/// Clients that open connections to the current primary.
 pub(super) enum Target {
     Single(Box<Client>),
-    /// The sentinels, and the way into the server that they name.
+    /// The sentinels, and the address whose credentials and database apply to the server that they
+    /// name.
     Sentinel(Arc<Sentinels>, Box<Address>),
-    /// The cluster, and its nodes one by one: a message reaches all of them, so any will do to listen.
+    /// The cluster, and a client for each of its nodes. A published message reaches all nodes, so a
+    /// subscriber can connect to any of them.
     Cluster(Box<ClusterClient>, Vec<Client>),
 }
 
-/// A new connection.
+/// A new connection and its server.
 pub(super) struct Opened {
     pub(super) connection: RawConnection,
-    /// The server that sentinels named for it.
+    /// The server's address, if sentinels named it.
     pub(super) server: Option<Host>,
 }
 
@@ -166,7 +171,7 @@ pub(super) enum RawConnection {
 
 impl Target {
     pub(super) async fn connect(&self) -> RedisResult<Opened> {
-        // Deadlines of calls are ours, so that every call has one, and the same one.
+        // `Connection` sets the deadlines of calls, so that every call has the same one.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT)).set_response_timeout(None);
         let mut server = None;
@@ -185,7 +190,7 @@ impl Target {
         Ok(Opened { connection, server })
     }
 
-    /// Listens to a channel on a connection of its own.
+    /// Subscribes to a channel on a new connection.
     pub(super) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
         let mut connection = match self {
             Target::Single(client) => client.get_async_pubsub().await?,
@@ -226,7 +231,8 @@ impl RawConnection {
         reply.and_then(redis::Value::extract_error)
     }
 
-    /// Sends commands together, in a cluster to the primary that has the key's slot. Errors of commands are among the replies.
+    /// Sends commands as a pipeline; in a cluster, to the primary of the key's slot. The replies
+    /// include the errors of commands.
     pub(super) async fn send_to_slot(
         &mut self,
         commands: &redis::Pipeline,
@@ -243,7 +249,8 @@ impl RawConnection {
     }
 }
 
-/// Nagle's algorithm would hold back every small call for the answer to the one before.
+/// Disables Nagle's algorithm, which would delay every small call until the previous one is
+/// acknowledged.
 fn no_delay() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }

@@ -1,4 +1,4 @@
-//! API keys that were made at run time.
+//! API keys that were created at run time.
 
 use super::codec::wire;
 use super::script::{KEY_ADD, KEY_REVOKE};
@@ -7,51 +7,51 @@ use crate::auth::{ApiKey, Digest, Role};
 use crate::job::escape::{escape, unescape};
 use crate::job::json;
 
-/// Keys at most: every process knows all of them.
+/// Largest number of stored keys. Every process keeps all of them in memory.
 const MOST: usize = 1000;
 
-/// A key that the store holds, and when it was made, in milliseconds.
+/// A stored key and its creation time in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKey {
     pub key: ApiKey,
     pub created: i64,
 }
 
-/// What became of a new key.
+/// The outcome of adding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKept {
-    Kept,
-    /// There are as many keys as there may be.
+pub enum AddKeyOutcome {
+    Added,
+    /// The store has reached its largest number of keys.
     Full {
         most: usize,
     },
-    /// Other keys of that name have another role or tenant.
+    /// Other keys of this name have another role or tenant.
     Differs,
-    /// As many keys of that name are valid as may be.
+    /// The largest number of valid keys of this name is reached.
     Many,
-    /// Nobody could make or revoke keys any more.
+    /// No key could manage keys, neither this one nor any other.
     NoAdmin,
 }
 
-/// What became of the wish to revoke a key.
+/// The outcome of revoking a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyDropped {
-    Dropped,
+pub enum RevokeKeyOutcome {
+    Revoked,
     Missing,
-    /// Nobody could make or revoke keys any more.
+    /// It is the last key that can manage keys.
     Last,
 }
 
 impl Store {
-    /// All keys, by name and then by age.
+    /// Returns all keys, sorted by name and then by creation time.
     pub async fn api_keys(&self) -> Result<Vec<StoredKey>, Error> {
         let mut command = redis::cmd("HVALS");
         command.arg(self.core.keys.api_keys());
-        let records = reply::texts(self.core.command("api_keys", command).await?, "api keys")?;
-        // One that cannot be read opens nothing, and must not keep the others from opening what they do.
+        let records = reply::texts(self.core.command("api_keys", command).await?, "api_keys")?;
+        // An unreadable key is ignored, so that it does not lock out the others.
         let readable = |record: &String| {
             stored_key(record).or_else(|| {
-                tracing::error!("cannot read a stored API key: it is not valid");
+                tracing::error!("cannot parse a stored API key; ignoring it");
                 None
             })
         };
@@ -60,8 +60,8 @@ impl Store {
         Ok(keys)
     }
 
-    /// Adds a key, for `by`, beside those of the configuration.
-    pub async fn keep_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<KeyKept, Error> {
+    /// Adds a key on behalf of `by`. The limits also count the keys of the configuration.
+    pub async fn add_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<AddKeyOutcome, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
         let managed = configured.iter().any(ApiKey::rules);
@@ -72,26 +72,27 @@ impl Store {
             command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
         };
         match reply::text(KEY_ADD.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(KeyKept::Kept),
-            "full" => Ok(KeyKept::Full { most: MOST }),
-            "differs" => Ok(KeyKept::Differs),
-            "many" => Ok(KeyKept::Many),
-            "admin" => Ok(KeyKept::NoAdmin),
-            _ => Err(Error::unreadable("keep_key")),
+            "ok" => Ok(AddKeyOutcome::Added),
+            "full" => Ok(AddKeyOutcome::Full { most: MOST }),
+            "differs" => Ok(AddKeyOutcome::Differs),
+            "many" => Ok(AddKeyOutcome::Many),
+            "admin" => Ok(AddKeyOutcome::NoAdmin),
+            _ => Err(Error::unreadable("key_add")),
         }
     }
 
-    /// Revokes a key by its id, for `by`, beside those of the configuration.
-    pub async fn drop_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<KeyDropped, Error> {
+    /// Revokes a key by its id, on behalf of `by`. A configured key that can manage keys allows
+    /// revoking the last stored one.
+    pub async fn revoke_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<RevokeKeyOutcome, Error> {
         let managed = configured.iter().any(ApiKey::rules);
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };
         match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(KeyDropped::Dropped),
-            "missing" => Ok(KeyDropped::Missing),
-            "last" => Ok(KeyDropped::Last),
-            _ => Err(Error::unreadable("drop_key")),
+            "ok" => Ok(RevokeKeyOutcome::Revoked),
+            "missing" => Ok(RevokeKeyOutcome::Missing),
+            "last" => Ok(RevokeKeyOutcome::Last),
+            _ => Err(Error::unreadable("key_revoke")),
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Compares what is counted with the leases, which are the truth about what runs.
+//! Comparison of stored counts with the leases, which define what runs.
 
 use super::script::AUDIT;
 use super::{Error, Store, reply};
 
-/// A count that is not what the leases say.
+/// A count that disagrees with the leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What is counted: `slot`, `held`, `lease`, `active`, `blocked` or `tenant`.
+    /// The kind of count: `slot`, `held`, `lease`, `active`, `blocked` or `tenant`.
     pub what: String,
-    /// Whose: a queue, a job, a set and a job, or a tenant and a state.
+    /// The owner of the count: a queue, a job, a set and a job, or a tenant and a state.
     pub name: String,
     pub counted: i64,
     pub real: i64,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     pub compared: u64,
@@ -22,9 +22,9 @@ pub struct Audit {
 }
 
 impl Store {
-    /// Compares every count with the leases, in portions; `pause` is awaited between two of them. With `repair`, what differs is
-    /// made right. Some counts can only be compared as of one moment, in one call: if there are more jobs than `most_at_once`, these are
-    /// left out.
+    /// Compares every count with the leases, one portion per call, and awaits `pause` after each.
+    /// With `repair`, corrects the counts that differ. Some counts can only be compared in a single
+    /// call; they are skipped if there are more than `most_at_once` jobs.
     pub async fn audit(&self, repair: bool, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
         let mut audit = Audit::default();
         for what in ["leases", "limits", "pools", "queues", "tenants"] {

@@ -1,47 +1,51 @@
-//! Group commit: requests that wait at the same moment go to Redis as one script call.
+//! Group commit: sends requests that wait at the same time as one script call.
 //!
-//! There is no timer. A lone request is sent at once; only while calls are under way do others gather, and they go
-//! together when one comes back. So latency is never traded for throughput, and load makes the batches.
+//! There is no timer. A lone request is sent at once. Requests gather only while calls are in
+//! flight, and the next call takes them together, so batches grow with load and never add latency.
 
 use super::error::Error;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// Jobs in one call, which bounds how long Redis is busy with it.
+/// Largest number of jobs in one call; bounds how long the call occupies Redis.
 pub(super) const MOST_JOBS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
-/// Requests that may wait; more are refused, because they would wait longer than their clients do.
+/// Largest number of waiting requests. More are refused, because they would wait longer than their
+/// clients do.
 const MOST_WAITING: usize = 20_000;
 
-/// A verb that takes many requests in one call.
-pub(super) trait Verb: Send + Sync + 'static {
+/// An operation that takes several requests in one call.
+pub(super) trait BatchCommand: Send + Sync + 'static {
     type Request: Send + Sync + 'static;
     type Reply: Send + 'static;
 
-    /// Calls under way at once. One makes the largest groups; a second keeps Redis busy while the answers of the first are
-    /// handed out, which pays where no other verb would.
+    /// Name of the command, for metrics and errors.
+    const COMMAND: &'static str;
+
+    /// Number of calls in flight. One gives the largest groups. A second keeps Redis busy while the
+    /// replies of the first are handed out, which pays if no other operation runs meanwhile.
     const IN_FLIGHT: usize = 1;
 
-    /// How many jobs and bytes a request adds to a call.
+    /// Returns the numbers of jobs and bytes that a request adds to a call.
     fn weight(request: &Self::Request) -> (usize, usize);
 
-    /// Runs one call; a reply for each request, in their order.
+    /// Runs one call. Returns a reply for each request, in their order.
     fn run(&self, requests: Vec<Self::Request>) -> impl Future<Output = Result<Vec<Self::Reply>, Error>> + Send;
 }
 
-type Waiting<V> = (<V as Verb>::Request, oneshot::Sender<Result<<V as Verb>::Reply, Error>>);
+type Waiting<V> = (<V as BatchCommand>::Request, oneshot::Sender<Result<<V as BatchCommand>::Reply, Error>>);
 
-/// The entrance to a verb's queue; clones share it.
-pub(super) struct Batcher<V: Verb> {
+/// The sending side of an operation's queue; clones share it.
+pub(super) struct Batcher<V: BatchCommand> {
     queue: mpsc::Sender<Waiting<V>>,
 }
 
-impl<V: Verb> Batcher<V> {
-    /// Starts the task that sends calls; it ends when the last handle is gone.
-    pub(super) fn start(verb: V, tasks: &TaskTracker) -> Self {
+impl<V: BatchCommand> Batcher<V> {
+    /// Starts the task that sends calls. The task ends when the last handle is dropped.
+    pub(super) fn start(command: V, tasks: &TaskTracker) -> Self {
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
-        tasks.spawn(send_calls(Arc::new(verb), waiting, tasks.clone()));
+        tasks.spawn(send_calls(Arc::new(command), waiting, tasks.clone()));
         Batcher { queue }
     }
 
@@ -56,11 +60,12 @@ impl<V: Verb> Batcher<V> {
     }
 }
 
-async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
+async fn send_calls<V: BatchCommand>(command: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
     let in_flight = Arc::new(Semaphore::new(V::IN_FLIGHT));
     let mut held_over: Option<Waiting<V>> = None;
     loop {
-        // The permit comes first: what arrives while calls are under way gathers in the queue.
+        // Take the permit first, so that requests which arrive while calls are in flight gather in
+        // the queue.
         let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
         let first = match held_over.take() {
             Some(first) => first,
@@ -69,8 +74,8 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
                 None => return,
             },
         };
-        // One turn for whoever is ready to run: requests that have arrived but were not read yet join this call. A lone
-        // request waits for nobody.
+        // Yield once, so that requests which have arrived but were not read yet join this call. A
+        // lone request does not wait for others.
         tokio::task::yield_now().await;
         let (mut jobs, mut bytes) = V::weight(&first.0);
         let mut group = vec![first];
@@ -84,24 +89,28 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
             (jobs, bytes) = (jobs + more_jobs, bytes + more_bytes);
             group.push(next);
         }
-        let verb = Arc::clone(&verb);
+        let command = Arc::clone(&command);
         tasks.spawn(async move {
             let (requests, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let outcome = verb.run(requests).await;
+            let outcome = command.run(requests).await;
             drop(permit);
-            hand_out(outcome, replies);
+            hand_out::<V>(outcome, replies);
         });
     }
 }
 
-/// A client that is gone has dropped its receiver; what its reply holds is released by the reply's own drop.
-fn hand_out<R>(outcome: Result<Vec<R>, Error>, replies: Vec<oneshot::Sender<Result<R, Error>>>) {
+/// Sends each caller its reply. If the caller is gone, the reply is dropped, and its `Drop`
+/// releases what it holds.
+fn hand_out<V: BatchCommand>(
+    outcome: Result<Vec<V::Reply>, Error>,
+    replies: Vec<oneshot::Sender<Result<V::Reply, Error>>>,
+) {
     match outcome {
         Ok(results) if results.len() == replies.len() => {
             replies.into_iter().zip(results).for_each(|(reply, result)| drop(reply.send(Ok(result))));
         }
         Ok(_) => {
-            let error = Error::unreadable("a group of requests");
+            let error = Error::unreadable(V::COMMAND);
             replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone()))));
         }
         Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),

@@ -1,30 +1,33 @@
-//! Bundles Lua modules into one function library and into scripts. Runs at build time: `build.rs` includes this file.
+//! Bundles Lua modules into one function library and into scripts. Runs at build time: `build.rs`
+//! includes this file.
 //!
-//! A module is a file `a/b.lua` that returns its exports, and names the modules that it needs by `require('a/b')`. Files in
-//! `commands/` return the function that handles a command; files in `remote/` are scripts for the Redis of another system.
+//! A module is a file `a/b.lua` that returns its exports and requires other modules by
+//! `require('a/b')`. Files in `commands/` return the function that handles a command; files in
+//! `remote/` are scripts for the Redis of another system.
 //!
 //! - The library has every command, for servers with functions (Redis 7 and later).
-//! - The script of a command has only the modules that the command needs, for `EVALSHA` on older servers.
+//! - The script of a command has only the modules that the command needs, for `EVALSHA` on older
+//!   servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The module that loads the others; it comes first in every bundle.
+/// The module that defines `require`; it comes first in every bundle.
 const LOADER: &str = "loader";
 
-/// The module that runs a command, whatever the command requires itself.
+/// The module that runs commands. Every command needs it, even without requiring it.
 const RUNTIME: &str = "lib/runtime";
 
 /// Lua modules by name: their path below the folder, without the ending.
 pub struct Modules(BTreeMap<String, String>);
 
-/// The reason why modules cannot be bundled.
+/// An error that prevents bundling.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
-    /// A module requires one that does not exist.
+    /// A required module does not exist.
     Missing { module: String, required_by: String },
-    /// Modules require each other: the first is required by the last.
+    /// Modules require each other: each requires the next, and the last requires the first.
     Cycle(Vec<String>),
 }
 
@@ -58,12 +61,12 @@ impl Modules {
         Ok(Modules(sources))
     }
 
-    /// The names of the modules in a folder, without the folder, in alphabetical order.
+    /// Returns the names of the modules in a folder, without the folder, in alphabetical order.
     pub fn in_folder<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.keys().filter_map(move |name| name.strip_prefix(folder)?.strip_prefix('/'))
     }
 
-    /// A module and all that it needs, each behind those that it needs itself.
+    /// Returns a module and all modules that it needs, dependencies first.
     pub fn closure<'a>(&'a self, name: &'a str) -> Result<Vec<&'a str>, Error> {
         let mut order = Vec::new();
         self.visit(name, name, &mut Vec::new(), &mut order)?;
@@ -94,14 +97,15 @@ impl Modules {
         Ok(())
     }
 
-    /// The library with all commands. `name` is its name, and the prefix of its functions.
+    /// Returns the library with all commands. `name` is the library's name and the prefix of its
+    /// functions.
     pub fn library(&self, name: &str) -> Result<String, Error> {
         let mut needed: Vec<&str> = Vec::new();
         let mut commands = String::new();
         for command in self.in_folder("commands") {
             let closure = self.command(command)?;
             commands += &definition_of_command(command, &closure);
-            // While a library is loaded, nothing is allowed but to register functions.
+            // Redis only allows a library to register functions while it is loaded.
             commands += &format!(
                 "redis.register_function('{name}_{command}', function(keys, args) return run('{command}', keys, args) end)\n"
             );
@@ -110,14 +114,15 @@ impl Modules {
         Ok(format!("#!lua name={name}\n{}{commands}", self.definitions(&needed)))
     }
 
-    /// The script of one command.
+    /// Returns the script of one command.
     pub fn script(&self, command: &str) -> Result<String, Error> {
         let closure = self.command(command)?;
         let (definitions, entry) = (self.definitions(&closure), definition_of_command(command, &closure));
         Ok(format!("{definitions}{entry}return run('{command}', KEYS, ARGV)\n"))
     }
 
-    /// A script for the Redis of another system: its own text, behind the modules that it requires.
+    /// Returns a script for the Redis of another system: the modules that it requires, then its own
+    /// text.
     pub fn remote_script(&self, name: &str) -> Result<String, Error> {
         let path = format!("remote/{name}");
         let mut closure: Vec<String> = self.closure(&path)?.into_iter().map(str::to_owned).collect();
@@ -127,7 +132,7 @@ impl Modules {
         Ok(before + &self.0[&path])
     }
 
-    /// What a command needs, itself last.
+    /// Returns the modules that a command needs, dependencies first and the command last.
     fn command(&self, command: &str) -> Result<Vec<&str>, Error> {
         let (path, _) = self.0.get_key_value(&format!("commands/{command}")).ok_or_else(|| Error::Missing {
             module: format!("commands/{command}"),
@@ -141,7 +146,7 @@ impl Modules {
         Ok(order)
     }
 
-    /// Each module in a function of its own, because a function has room for 200 locals.
+    /// Wraps each module in a function, because a Lua function has room for only 200 locals.
     fn definitions(&self, names: &[&str]) -> String {
         let mut text = self.0.get(LOADER).map(|source| without_comments(source)).unwrap_or_default();
         for name in names {
@@ -156,13 +161,14 @@ fn definition_of_command(command: &str, closure: &[&str]) -> String {
     format!("commands['{command}'] = {{name = 'commands/{command}', modules = {{{}}}}}\n", modules.join(", "))
 }
 
-/// A text without the lines that are comments or empty: Redis keeps what it is sent, and reads all of it when it loads it.
+/// Removes comment lines and empty lines, because Redis stores the whole text and parses it on
+/// every load.
 fn without_comments(source: &str) -> String {
     let is_code = |line: &&str| !line.trim_start().starts_with("--") && !line.trim().is_empty();
     source.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The modules that a text requires, in its order. Lines that are comments do not count.
+/// Returns the modules that a text requires, in order of appearance. Comment lines are ignored.
 fn requires(source: &str) -> impl Iterator<Item = &str> {
     let code = source.lines().filter(|line| !line.trim_start().starts_with("--"));
     code.flat_map(|line| line.split("require('").skip(1)).filter_map(|rest| rest.split_once("')").map(|(name, _)| name))

@@ -1,9 +1,9 @@
-//! Confirmation by replicas: waits until what was written to the primary has reached some of them.
+//! Confirmation by replicas: waits until writes to the primary have reached some of them.
 //!
-//! WAIT blocks the connection on which it is sent, so it has one of its own, to the same server. WAIT is about the last write
-//! of its connection, so it follows a write of ours: replication keeps the order, and whoever has this write has all before
-//! it. That also covers a repeated call, which finds its work done and writes nothing. Callers that wait at the same time
-//! share one WAIT.
+//! WAIT blocks its connection, so it has a connection of its own to the same server. WAIT covers
+//! the last write of its own connection, so a write is sent before it: replication keeps the order,
+//! so a replica that has this write has all earlier ones. That also covers a repeated call, which
+//! finds its work done and writes nothing. Callers that wait at the same time share one WAIT.
 
 use super::address::{RawConnection, Target};
 use super::error::Error;
@@ -13,40 +13,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Confirmations that callers want.
+/// The confirmation that calls require.
 #[derive(Clone)]
 pub(super) struct Confirmation {
     pub(super) replicas: usize,
     pub(super) timeout: Duration,
-    /// The key that is written before each WAIT: the schema mark, whose value stays the same.
+    /// The key that is written before each WAIT: the schema version, whose value does not change.
     pub(super) schema_key: String,
 }
 
-/// The connection on which confirmations are waited for.
+/// The connection that sends WAIT.
 pub(super) struct Confirmer {
     connection: RawConnection,
     wanted: Confirmation,
-    /// The number of the last WAIT that was begun.
+    /// The number of the last WAIT that was started.
     begun: AtomicU64,
-    /// The last WAIT that was answered. Locked while one is under way.
+    /// The number and reply of the last WAIT that was answered. Locked while a WAIT is in flight.
     last: Mutex<(u64, RedisResult<usize>)>,
 }
 
 impl Confirmer {
-    /// Opens the connection, which must lead to the server of `calls`: replicas of another one confirm nothing.
+    /// Opens the connection. It must reach the same server as `calls`, because replicas of another
+    /// server confirm nothing.
     pub(super) async fn open(target: &Target, calls: &mut RawConnection, wanted: Confirmation) -> Result<Self, Error> {
         let mut connection = target.connect().await.map_err(|error| Error::from_redis(&error).0)?.connection;
         if matches!(calls, RawConnection::Single(_))
             && replication::run_id(calls).await? != replication::run_id(&mut connection).await?
         {
-            return Err(Error::Unavailable("two connections led to different servers".to_owned()));
+            return Err(Error::Unavailable(
+                "the connections for calls and for WAIT reached different servers".to_owned(),
+            ));
         }
         Ok(Confirmer { connection, wanted, begun: AtomicU64::new(0), last: Mutex::new((0, Ok(0))) })
     }
 
-    /// Waits until all that was written before this call is confirmed; returns by how many replicas it was when time was up.
+    /// Waits until everything written before this call is confirmed or the timeout passes. Returns
+    /// the number of replicas that confirmed.
     pub(super) async fn confirm(&self) -> RedisResult<usize> {
-        // A WAIT that is under way may have begun before the caller's write; the next one has not.
+        // A WAIT in flight may have started before the caller's write; the next one cannot have.
         let begun = self.begun.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
         if last.0 <= begun {
@@ -66,7 +70,7 @@ impl Confirmer {
         redis::from_redis_value(replies.into_iter().nth(1).unwrap_or(Value::Nil)).map_err(Into::into)
     }
 
-    /// The error for a call that too few replicas confirmed; none if they were enough.
+    /// Returns the error for a call that too few replicas confirmed.
     pub(super) fn shortfall(&self, confirmed: usize) -> Option<Error> {
         let Confirmation { replicas: wanted, timeout: within, .. } = self.wanted;
         (confirmed < wanted).then_some(Error::Unconfirmed { confirmed, wanted, within })

@@ -1,8 +1,9 @@
-//! The one connection to Redis: connects anew by itself, gives every call a deadline, and says at once when Redis is away.
+//! The connection to Redis: reconnects in the background, gives every call a deadline, and fails
+//! fast while Redis is unreachable.
 
 use super::address::{Address, Opened, RawConnection, Target};
 use super::confirmer::{Confirmation, Confirmer};
-use super::error::{Error, Loss};
+use super::error::{Error, Retry};
 use super::sentinel::Sentinels;
 use super::sentinel_watch;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A short break is waited out; in a longer one callers are told at once.
+/// How long callers wait for a lost connection. In a longer outage they fail at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
@@ -32,21 +33,21 @@ struct Shared {
     deadline: Duration,
     broken: Notify,
     metrics: StoreMetrics,
-    /// Whether Redis keeps functions for us, as far as is known.
+    /// False once Redis has refused to load functions.
     functions: AtomicBool,
-    /// How long a cluster has refused our slot.
+    /// Time for which a cluster has refused to serve the namespace's slot.
     hold: SlotHold,
-    /// How replicas are to confirm calls, if they are.
+    /// The confirmation that writes require; `None` without `store.wait_replicas`.
     confirmation: Option<Confirmation>,
 }
 
-/// A connection that is in use.
+/// An established connection.
 #[derive(Clone)]
 pub(super) struct LiveConnection {
     pub(super) connection: RawConnection,
-    /// Tells a caller's broken connection from the one that has replaced it meanwhile.
+    /// Distinguishes this connection from earlier and later ones; counts from 1.
     pub(super) generation: u64,
-    /// The server that sentinels named for it.
+    /// The server's address, if sentinels named it.
     pub(super) server: Option<Host>,
     confirmer: Option<Arc<Confirmer>>,
 }
@@ -58,7 +59,8 @@ enum Status {
 }
 
 impl Connection {
-    /// A connection that connects in the background until `stop`; `check` runs on every new connection before it is used.
+    /// Creates the connection and the task that keeps it open until `stop`. `check` runs on every
+    /// new connection before it is used.
     pub(super) fn open<C, F>(
         address: &Address,
         deadline: Duration,
@@ -106,7 +108,7 @@ impl Connection {
                     generation = session.generation;
                     backoff = FIRST_BACKOFF;
                     if generation > 1 {
-                        tracing::info!("connected to Redis again");
+                        tracing::info!("reconnected to Redis");
                     }
                     status.send_replace(Status::Connected(session));
                     tokio::select! {
@@ -116,7 +118,7 @@ impl Connection {
                     since = Instant::now();
                     let reason = Error::Unavailable("the connection broke".to_owned());
                     status.send_replace(Status::Away { since, reason, retired: generation });
-                    tracing::warn!("lost the connection to Redis, connecting anew");
+                    tracing::warn!("connection to Redis lost; reconnecting");
                 }
                 Err(error) => {
                     status.send_if_modified(|status| match status {
@@ -131,7 +133,8 @@ impl Connection {
                         () = tokio::time::sleep(backoff) => {}
                         () = stop.cancelled() => return,
                     }
-                    // While callers wait for it, every chance counts; after that, none of them gains by haste.
+                    // Retry quickly while callers still wait for the connection, and back off
+                    // afterwards.
                     if since.elapsed() > PATIENCE {
                         backoff = (backoff * 2).min(LONGEST_BACKOFF);
                     }
@@ -140,26 +143,26 @@ impl Connection {
         }
     }
 
-    /// Whether Redis keeps functions for us. Taken for granted until it refuses to.
+    /// Returns true unless Redis has refused to load functions.
     pub(super) fn has_functions(&self) -> bool {
         self.shared.functions.load(Ordering::Relaxed)
     }
 
-    /// Redis keeps no functions for us: it is too old, or our user may not load them.
+    /// Records that Redis loads no functions: it is too old, or the user may not load them.
     pub(super) fn without_functions(&self) {
         self.shared.functions.store(false, Ordering::Relaxed);
     }
 
-    /// Waits until there is a connection, as long as the caller likes; the reason if there is none.
+    /// Waits at most `patience` for a connection. Returns the last failure if there is none.
     pub(super) async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.connection(0, patience).await.map(drop)
     }
 
-    /// A connection that is newer than the one that failed the caller.
+    /// Waits for a connection that is newer than generation `failed`.
     async fn connection(&self, failed: u64, patience: Duration) -> Result<LiveConnection, Error> {
         let mut status = self.status.clone();
         let fresh = |status: &Status| matches!(status, Status::Connected(session) if session.generation > failed);
-        // An error means that the keeper has ended; then the last status tells why there is nothing to wait for.
+        // An error means that the keeper has ended; then the last status has the reason.
         _ = tokio::time::timeout(patience, status.wait_for(fresh)).await;
         match &*self.status.borrow() {
             Status::Connected(session) if session.generation > failed => Ok(session.clone()),
@@ -168,7 +171,8 @@ impl Connection {
         }
     }
 
-    /// How long to wait for a connection before giving up: the rest of the patience with this outage.
+    /// Returns how long a caller may wait for a connection: what is left of [`PATIENCE`] in this
+    /// outage.
     fn patience(&self) -> Duration {
         match &*self.status.borrow() {
             Status::Connected(_) => PATIENCE,
@@ -176,13 +180,15 @@ impl Connection {
         }
     }
 
-    /// Sends a call; if the connection breaks under it, sends it again on a new one, and if a cluster does not serve our slot,
-    /// after a pause. `make` is told whether it may have been carried out before. Every call must be harmless when repeated.
+    /// Sends a call. If the connection breaks, sends it again on a new one; if a cluster does not
+    /// serve the slot, sends it again after a pause. `make` gets true if an earlier attempt may
+    /// have been carried out. Every call must be idempotent.
     pub(super) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
         self.measured(name, make, false).await
     }
 
-    /// The same, and waits for replicas to confirm what the call wrote, if they are to.
+    /// Like [`Connection::call`], and waits for replicas to confirm the writes if the configuration
+    /// requires it.
     pub(super) async fn call_confirmed(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
         self.measured(name, make, self.shared.confirmation.is_some()).await
     }
@@ -209,7 +215,8 @@ impl Connection {
         let (mut failed, mut again, mut pause) = (0, false, FIRST_PAUSE);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // After a break the answer matters more than speed: the call may have been carried out.
+            // After a break, wait until the deadline: the call may have been carried out, and its
+            // reply is needed.
             let patience = if failed > 0 { left } else { self.patience().min(left) };
             let mut session = self.connection(failed, patience).await?;
             let generation = session.generation;
@@ -218,7 +225,7 @@ impl Connection {
                 let value =
                     session.connection.send(&command).await.map_err(|error| Error::of_command(&command, &error))?;
                 if is_confirmed {
-                    // From here on the call has been carried out.
+                    // From here on, the call has been carried out.
                     again = true;
                     session.confirm().await?;
                 }
@@ -228,18 +235,19 @@ impl Connection {
             match tokio::time::timeout(left, attempt).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(failure)) => match failure {
-                    (error, Loss::Moved) if failed > 0 => {
+                    (error, Retry::ReconnectOnce) if failed > 0 => {
                         self.retire(generation);
                         return Err(error);
                     }
-                    (_, Loss::RawConnection | Loss::Moved) => {
+                    (_, Retry::Reconnect | Retry::ReconnectOnce) => {
                         self.retire(generation);
                         (failed, again) = (generation, true);
                     }
-                    (error, Loss::Slot) => {
+                    (error, Retry::AfterPause) => {
                         let now = Instant::now();
                         let since = self.shared.hold.record_refusal(now, &error);
-                        // Whoever comes after a whole deadline of refusals is told at once: others wait behind every call.
+                        // If the slot has been refused for longer than a deadline, fail at once:
+                        // other requests wait behind this call.
                         let is_late = started.saturating_duration_since(since) > self.shared.deadline;
                         if is_late || now + pause >= deadline {
                             return Err(error);
@@ -258,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Asks for a new connection, unless somebody has already.
+    /// Requests a new connection, unless generation `generation` has been replaced already.
     pub(super) fn retire(&self, generation: u64) {
         let current = match &*self.status.borrow() {
             Status::Connected(session) => session.generation,
@@ -269,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// The connection in use, if there is one.
+    /// Returns the current connection, if there is one.
     pub(super) fn session(&self) -> Option<LiveConnection> {
         match &*self.status.borrow() {
             Status::Connected(session) => Some(session.clone()),
@@ -277,7 +285,7 @@ impl Connection {
         }
     }
 
-    /// The sentinels that name the server, if there are some.
+    /// Returns the sentinels, if the address has any.
     pub(super) fn sentinels(&self) -> Option<Arc<Sentinels>> {
         match &self.shared.target {
             Target::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
@@ -285,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a connection that is newer than the one in use.
+    /// Waits for a connection that is newer than the current one.
     pub(super) async fn replaced(&self) {
         let known = match &*self.status.borrow() {
             Status::Connected(session) => session.generation,
@@ -294,7 +302,8 @@ impl Connection {
         let mut status = self.status.clone();
         let newer = |status: &Status| matches!(status, Status::Connected(session) if session.generation > known);
         if status.wait_for(newer).await.is_err() {
-            std::future::pending::<()>().await; // the store is closing, and no other connection will be made
+            // the store is closing and makes no more connections
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -321,20 +330,20 @@ impl Shared {
 }
 
 impl LiveConnection {
-    /// Waits for replicas to confirm what was written so far.
-    async fn confirm(&self) -> Result<(), (Error, Loss)> {
+    /// Waits for replicas to confirm all writes so far.
+    async fn confirm(&self) -> Result<(), (Error, Retry)> {
         let Some(confirmer) = &self.confirmer else { return Ok(()) };
         let confirmed = match confirmer.confirm().await {
             Ok(confirmed) => confirmed,
             Err(error) => match Error::from_redis(&error) {
-                lost @ (_, Loss::RawConnection | Loss::Moved | Loss::Slot) => return Err(lost),
-                // The primary refuses further writes, because it has lost its replicas or is full.
+                lost @ (_, Retry::Reconnect | Retry::ReconnectOnce | Retry::AfterPause) => return Err(lost),
+                // The primary refuses writes because it has lost its replicas or is full.
                 (error, _) => {
                     tracing::debug!(%error, "cannot ask replicas for confirmation");
                     0
                 }
             },
         };
-        confirmer.shortfall(confirmed).map_or(Ok(()), |error| Err((error, Loss::Final)))
+        confirmer.shortfall(confirmed).map_or(Ok(()), |error| Err((error, Retry::Never)))
     }
 }

@@ -1,4 +1,4 @@
-//! Crons: registered under a name, fired at most once for each time.
+//! Crons: registered under a name, and fired at most once for each scheduled time.
 
 use super::jobs::{self, Enqueued};
 use super::reply;
@@ -8,91 +8,94 @@ use crate::job::{CronJob, NewJob, Record, json};
 use redis::Value;
 use std::sync::Arc;
 
-/// Crons that there may be: all of them may be due at the same minute.
+/// Largest number of crons. All of them may be due in the same minute.
 pub const MOST_CRONS: usize = 10_000;
 
-/// Crons whose times one call changes, which bounds how long Redis is busy with it.
+/// Number of crons that one call retimes; bounds how long the call occupies Redis.
 const RETIMED_A_CALL: usize = 1000;
 
 /// A cron as it is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredCron {
-    /// As in the store: with the namespace of the tenant that registered it.
+    /// The name in the store, with the namespace of the tenant that registered it.
     pub name: String,
-    /// What [`CronJob::document`] made.
+    /// The text that [`CronJob::document`] returned.
     pub document: String,
-    /// Another one after each change.
+    /// Changes with every registration.
     pub version: String,
     pub created: i64,
-    /// When it fires next; never while it is disabled.
+    /// Time of the next firing in milliseconds; `None` while the cron is disabled.
     pub next: Option<i64>,
-    /// The time for which it last fired.
+    /// The scheduled time of the last firing, in milliseconds.
     pub last: Option<i64>,
     pub runs: u64,
 }
 
-/// Crons of one moment.
+/// A page of crons, read at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Timetable {
-    /// The store's time.
+pub struct CronPage {
+    /// The store's time in milliseconds.
     pub now: i64,
-    /// When the next of all crons is due.
+    /// When the first of all crons is due.
     pub first: Option<i64>,
-    /// How many match the question.
+    /// Number of crons that match the query, on all pages.
     pub total: usize,
-    /// Present if the clock was set back after next times were computed; to be passed to [`Store::retime_crons`].
+    /// Set if the clock was set back after next times were computed. Pass it to
+    /// [`Store::retime_crons`].
     pub outdated: Option<String>,
     pub crons: Vec<StoredCron>,
 }
 
-/// What became of a registration.
+/// The outcome of registering a cron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registered {
+pub enum RegisterCronOutcome {
     Created,
     Changed,
-    /// Somebody else changed it meanwhile.
+    /// Another client changed the cron since the given version.
     Stale,
-    /// There are as many as there may be.
+    /// There are [`MOST_CRONS`] crons already.
     Full,
 }
 
-/// A cron's job, or why there is none.
-pub type Made = Result<(Box<NewJob>, Arc<str>), &'static str>;
+/// A cron's job and the version of the plan rules it was prepared under, or the reason for having
+/// no job.
+pub type PreparedCronJob = Result<(Box<NewJob>, Arc<str>), &'static str>;
 
-/// A cron that is to fire.
+/// A cron to fire.
 pub struct Firing<'a> {
     /// The cron's name in the store.
     pub name: &'a str,
     pub cron: &'a CronJob,
-    /// The version under which it was read.
+    /// The version that the caller has read.
     pub version: &'a str,
-    /// The time for which it fires; `None` if a person asked.
+    /// The scheduled time; `None` if a person triggered the cron.
     pub at: Option<i64>,
-    /// Its next time after that.
+    /// The scheduled time after this one.
     pub next: Option<i64>,
 }
 
-/// What became of a firing.
+/// The outcome of firing a cron.
 #[derive(Clone, Debug)]
-pub enum Fired {
-    /// Its job is stored.
+pub enum FireCronOutcome {
+    /// The job is stored.
     Stored(Box<Record>),
-    /// Another process fired it, or somebody changed it.
+    /// Another process has fired the cron, or it was changed or removed.
     Gone,
-    /// Other plan rules hold than those the job was prepared under.
+    /// The plan rules have changed since the job was prepared.
     Stale,
-    /// There is no job, why, and because of which.
+    /// No job was stored; the reason, and the job that caused it, if one did.
     Skipped { why: String, job: Option<String> },
 }
 
 impl Store {
-    /// Registers a cron, or changes the one that has `version`.
-    pub async fn schedule(
+    /// Registers a cron. With `version`, replaces the cron if it still has that version. `next` is
+    /// its next time in milliseconds; `None` if it is disabled.
+    pub async fn register_cron(
         &self,
         cron: &CronJob,
         version: Option<&str>,
         next: Option<i64>,
-    ) -> Result<Registered, Error> {
+    ) -> Result<RegisterCronOutcome, Error> {
         let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
         let answer = CRON_REGISTER
             .call(&self.core.connection, |command, _| {
@@ -102,57 +105,58 @@ impl Store {
             })
             .await?;
         match reply::text(answer).as_str() {
-            "created" => Ok(Registered::Created),
-            "changed" => Ok(Registered::Changed),
-            "stale" => Ok(Registered::Stale),
-            "full" => Ok(Registered::Full),
-            _ => Err(Error::unreadable("schedule")),
+            "created" => Ok(RegisterCronOutcome::Created),
+            "changed" => Ok(RegisterCronOutcome::Changed),
+            "stale" => Ok(RegisterCronOutcome::Stale),
+            "full" => Ok(RegisterCronOutcome::Full),
+            _ => Err(Error::unreadable("cron_register")),
         }
     }
 
-    /// Removes a cron; jobs that it made stay.
-    pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
+    /// Removes a cron. Jobs that it enqueued stay.
+    pub async fn remove_cron(&self, name: &str) -> Result<(), Error> {
         let name = self.scope.qualified(name);
         CRON_REMOVE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
-    /// A cron has no next time until it is registered anew.
-    pub async fn rest_cron(&self, name: &str) -> Result<(), Error> {
+    /// Disables a cron until it is registered again, by clearing its next time.
+    pub async fn disable_cron(&self, name: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(self.core.keys.crons()).arg("XX").arg("+inf").arg(name);
         self.core.command("rest_cron", command).await.map(drop)
     }
 
-    /// A cron by its name, and the store's time.
-    pub async fn cron(&self, name: &str) -> Result<Timetable, Error> {
-        self.timetable(&["one", &self.scope.qualified(name)]).await
+    /// Returns a cron by its name; the page is empty if there is none.
+    pub async fn cron(&self, name: &str) -> Result<CronPage, Error> {
+        self.cron_page(&["one", &self.scope.qualified(name)]).await
     }
 
-    /// Crons in the order of their names: enabled ones, disabled ones or both.
-    pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<Timetable, Error> {
+    /// Returns a page of crons, sorted by name. `enabled` selects enabled or disabled ones.
+    pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<CronPage, Error> {
         let which = match enabled {
             None => "",
             Some(true) => "on",
             Some(false) => "off",
         };
         if !self.scope.owns_queues() {
-            return self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await;
+            return self.cron_page(&["page", &offset.to_string(), &limit.to_string(), which]).await;
         }
-        // Those of all tenants are in one list.
-        let mut table = self.timetable(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
-        table.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
-        table.total = table.crons.len();
-        table.crons = table.crons.into_iter().skip(offset).take(limit).collect();
-        Ok(table)
+        // The store has one list for all tenants, so filter and page here.
+        let mut page = self.cron_page(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
+        page.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
+        page.total = page.crons.len();
+        page.crons = page.crons.into_iter().skip(offset).take(limit).collect();
+        Ok(page)
     }
 
-    /// Crons that are due, the longest first.
-    pub async fn due_crons(&self, limit: usize) -> Result<Timetable, Error> {
-        self.timetable(&["due", &limit.to_string()]).await
+    /// Returns crons that are due, the longest overdue first.
+    pub async fn due_crons(&self, limit: usize) -> Result<CronPage, Error> {
+        self.cron_page(&["due", &limit.to_string()]).await
     }
 
-    /// Sets crons to earlier times, `(name, next time as it was read, new time)` each, unless they were fired or changed since they
-    /// were read. `outdated` is what [`Timetable::outdated`] was, so that it is known that all next times are right again.
+    /// Moves crons to earlier times: `(name, next time as read, new time)` each. Skips crons that
+    /// were fired or changed since they were read. `outdated` is [`CronPage::outdated`]; the last
+    /// call records that all next times are correct again.
     pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
         let mut portions = times.chunks(RETIMED_A_CALL).peekable();
         loop {
@@ -169,12 +173,12 @@ impl Store {
         }
     }
 
-    async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
+    async fn cron_page(&self, words: &[&str]) -> Result<CronPage, Error> {
         let answer =
-            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
-        let mut parts = reply::array(answer, "timetable")?.into_iter();
+            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
+        let mut parts = reply::array(answer, "cron_list")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
-        let mut table = Timetable {
+        let mut page = CronPage {
             now: reply::number(next()),
             first: time(&reply::text(next())),
             total: reply::number(next()) as usize,
@@ -182,10 +186,10 @@ impl Store {
             crons: Vec::new(),
         };
         while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {
-            let fields = reply::texts(fields, "timetable")?;
+            let fields = reply::texts(fields, "cron_list")?;
             let [document, version, created, last, runs, _job] =
-                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("timetable"))?;
-            table.crons.push(StoredCron {
+                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("cron_list"))?;
+            page.crons.push(StoredCron {
                 name: reply::text(name),
                 document,
                 version,
@@ -195,16 +199,17 @@ impl Store {
                 runs: runs.parse().unwrap_or(0),
             });
         }
-        Ok(table)
+        Ok(page)
     }
 
-    /// Fires a cron: its job is stored, or it is told why not, and its next time is set, all in one step.
-    pub async fn fire(&self, firing: &Firing<'_>, made: Made) -> Result<Fired, Error> {
+    /// Fires a cron: stores its job, or records the reason for having none, and sets the next time,
+    /// all in one step.
+    pub async fn fire_cron(&self, firing: &Firing<'_>, prepared: PreparedCronJob) -> Result<FireCronOutcome, Error> {
         let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
         let expression = json::quoted(&firing.cron.expression);
         let kind = firing.cron.kind();
-        let (request, why) = match made {
-            Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
+        let (request, why) = match prepared {
+            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), ""),
             Err(why) => (None, why),
         };
         let answer = CRON_FIRE
@@ -216,34 +221,36 @@ impl Store {
                     .arg(firing.cron.overlap.name())
                     .arg(&expression)
                     .arg(why);
-                let job = request.as_ref().and_then(jobs::Request::first);
+                let job = request.as_ref().and_then(jobs::EnqueueRequest::first);
                 command.arg(job.map_or(&*kind, |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
                 request.iter().for_each(|request| jobs::push_request(command, request, again));
             })
             .await?;
-        let mut parts = reply::array(answer, "fire")?.into_iter();
+        let mut parts = reply::array(answer, "cron_fire")?.into_iter();
         let tag = parts.next().map(reply::text).unwrap_or_default();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         match (tag.as_str(), request) {
-            ("ok", Some(request)) => match jobs::enqueued(&self.core, &reply::text(next()), request.jobs)? {
+            ("ok", Some(request)) => match jobs::enqueued(&self.core, "cron_fire", &reply::text(next()), request.jobs)?
+            {
                 Enqueued::Stored(records) => {
-                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("fire"))?;
-                    Ok(Fired::Stored(Box::new(record)))
+                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
+                    Ok(FireCronOutcome::Stored(Box::new(record)))
                 }
-                _ => Err(Error::unreadable("fire")), // the script tells of the others as skipped
+                // the script reports all other outcomes as skipped
+                _ => Err(Error::unreadable("cron_fire")),
             },
-            ("gone", _) => Ok(Fired::Gone),
-            ("stale", _) => Ok(Fired::Stale),
+            ("gone", _) => Ok(FireCronOutcome::Gone),
+            ("stale", _) => Ok(FireCronOutcome::Stale),
             ("skipped", _) => {
                 let why = reply::text(next());
-                Ok(Fired::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
+                Ok(FireCronOutcome::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
             }
-            _ => Err(Error::unreadable("fire")),
+            _ => Err(Error::unreadable("cron_fire")),
         }
     }
 }
 
-/// A time in milliseconds; none is empty or infinite.
+/// Parses a time in milliseconds. `None` if the text is empty or infinite.
 fn time(text: &str) -> Option<i64> {
     text.parse::<f64>().ok().filter(|at| at.is_finite()).map(|at| at as i64)
 }

@@ -1,28 +1,28 @@
-//! The dead letter: jobs that used up their attempts and whose policy asked to keep them for a person to look at.
+//! Dead letters: jobs that used up their attempts and whose retry policy keeps them for inspection.
 
 use super::reply::{self, Outcome};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
 use crate::job::{Record, Scope};
 
-/// Which dead letters to list.
+/// A filter for dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct DeadLetterFilter {
     pub queue: Option<String>,
     pub kind: Option<String>,
     pub error_type: Option<String>,
-    /// Discarded at or after, in milliseconds.
+    /// Earliest time of discarding, in milliseconds.
     pub since: Option<i64>,
-    /// Discarded at or before, in milliseconds.
+    /// Latest time of discarding, in milliseconds.
     pub until: Option<i64>,
 }
 
-/// What became of a deletion.
+/// The outcome of deleting a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
     Done,
     Missing,
-    /// The job has not ended; its state.
+    /// The job has not ended, or is not a dead letter; its state.
     Conflict(String),
 }
 
@@ -40,8 +40,8 @@ impl DeadLetterFilter {
 }
 
 impl Store {
-    /// Dead letters, newest first: one page, and how many match in all. The set is bounded by retention, and is read in
-    /// portions.
+    /// Returns one page of dead letters, newest first, and the number of all that match. Retention
+    /// bounds the set, which is read in portions.
     pub async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
@@ -65,7 +65,7 @@ impl Store {
         Ok((page, matched))
     }
 
-    /// Ids of all dead letters that a filter admits, newest first.
+    /// Returns the ids of all matching dead letters, newest first.
     pub async fn dead_letter_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
         let ids = self.dead_ids(filter).await?;
         if filter.is_by_time_only() && self.scope == Scope::ALL {
@@ -83,10 +83,10 @@ impl Store {
         let bound = |ms: Option<i64>, open: &str| ms.map_or_else(|| open.to_owned(), |ms| ms.to_string());
         let mut command = redis::cmd("ZREVRANGEBYSCORE");
         command.arg(self.core.keys.dead()).arg(bound(filter.until, "+inf")).arg(bound(filter.since, "-inf"));
-        reply::texts(self.core.command("dead_letters", command).await?, "dead letters")
+        reply::texts(self.core.command("dead_letters", command).await?, "dead_letters")
     }
 
-    /// A dead letter by its id.
+    /// Returns a dead letter by its id.
     pub async fn dead_letter(&self, id: &str) -> Result<Option<Record>, Error> {
         let mut command = redis::cmd("ZSCORE");
         command.arg(self.core.keys.dead()).arg(id);
@@ -96,22 +96,23 @@ impl Store {
         }
     }
 
-    /// Makes a dead letter available again, its attempts counted anew.
-    pub async fn revive(&self, id: &str) -> Result<Outcome, Error> {
+    /// Makes a dead letter available again and resets its attempts.
+    pub async fn retry_dead_letter(&self, id: &str) -> Result<Outcome, Error> {
         self.retry(id, false).await
     }
 
-    /// Gives a dead letter another life, or any job that was discarded or cancelled.
+    /// Makes a dead letter available again and resets its attempts; with `any`, also any other
+    /// discarded or cancelled job.
     pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
         self.change(&JOB_RETRY, id, u8::from(any)).await
     }
 
-    /// Deletes a dead letter for good; whether there was one.
-    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+    /// Deletes a dead letter. Returns false if there was none.
+    pub async fn delete_dead_letter(&self, id: &str) -> Result<bool, Error> {
         Ok(self.delete(id, false).await? == Deleted::Done)
     }
 
-    /// Deletes a dead letter for good, or any job that has ended.
+    /// Deletes a dead letter; with `any`, also any other job that has ended.
     pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));

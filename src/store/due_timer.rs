@@ -1,11 +1,11 @@
-//! Something comes due before the next tick, and whoever ticks wants to know when.
+//! A timer for work that comes due before the next tick.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The next such time, if one is known in this process.
+/// The earliest time known in this process at which something is due.
 #[derive(Debug, Default)]
 pub(super) struct DueTimer {
     at: Mutex<Option<Instant>>,
@@ -13,7 +13,7 @@ pub(super) struct DueTimer {
 }
 
 impl DueTimer {
-    /// Rings after a while, or earlier if that was set before.
+    /// Sets the timer to fire after `after`, unless it is set to an earlier time.
     pub(super) fn set(&self, after: Duration) {
         let new = Instant::now() + after;
         let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -23,7 +23,7 @@ impl DueTimer {
         }
     }
 
-    /// Waits until it rings.
+    /// Waits until the timer fires, and clears it.
     pub(super) async fn elapsed(&self) {
         loop {
             let at = *self.at.lock().unwrap_or_else(PoisonError::into_inner);

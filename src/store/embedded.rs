@@ -1,4 +1,5 @@
-//! The private Redis: a child process on a unix socket in the data directory, stopped with us and restarted if it dies.
+//! The private Redis: a child process on a unix socket in the data directory. It stops with this
+//! process and is restarted if it dies.
 
 use super::Address;
 use std::fs::{File, OpenOptions, Permissions};
@@ -14,45 +15,45 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest path that fits into a socket address.
+/// Longest path that fits into a socket address, in bytes.
 const LONGEST_SOCKET_PATH: usize = 107;
-/// How long a server of an earlier run may take to finish before we give up on its data directory.
+/// How long to wait for a server of an earlier run to release the data directory.
 const PATIENCE_WITH_PREDECESSOR: Duration = Duration::from_secs(15);
 const PATIENCE_WITH_START: Duration = Duration::from_secs(30);
-/// How long the server may take to write its data at the end before it is killed.
+/// How long the server may take to save its data before it is killed.
 const PATIENCE_WITH_STOP: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
-/// How the private server runs.
+/// Options of the private server.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub data_dir: PathBuf,
-    /// Whether jobs must survive: an append-only file. Tests go without.
+    /// Uses an append-only file, so that jobs survive a restart. Tests go without.
     pub durable: bool,
 }
 
-/// Why there is no private server.
+/// An error that prevents the private server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use a Redis that runs already"
+        "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use an existing Redis"
     )]
     NotInstalled,
     #[error(
-        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use a Redis that runs already"
+        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use an existing Redis"
     )]
     Directory { path: PathBuf, source: io::Error },
     #[error(
-        "the data directory {path} is in use by another fairgate (process {holder}): stop that one, or choose another with --data-dir"
+        "the data directory {path} is in use by another fairgate (process {holder}): stop that process, or choose another directory with --data-dir"
     )]
     InUse { path: PathBuf, holder: String },
     #[error("cannot start {program}: {source}")]
     Spawn { program: PathBuf, source: io::Error },
-    #[error("{program} did not come up: {reason}; its log is {log}")]
+    #[error("{program} did not start: {reason}; see its log {log}")]
     NotUp { program: PathBuf, reason: String, log: PathBuf },
 }
 
-/// A running private server. Dropping it stops the server and waits until its data is written.
+/// A running private server. Dropping it stops the server and waits until its data is saved.
 pub struct PrivateRedis {
     socket: PathBuf,
     pid: Arc<AtomicU32>,
@@ -67,7 +68,7 @@ impl PrivateRedis {
         Self::start_program(Path::new(program), options)
     }
 
-    /// Starts a certain server program and waits until it accepts connections.
+    /// Starts the given server program and waits until it accepts connections.
     pub fn start_program(program: &Path, options: Options) -> Result<PrivateRedis, Error> {
         let directory = prepare(&options.data_dir)?;
         let lock = lock(&directory)?;
@@ -77,28 +78,29 @@ impl PrivateRedis {
             Server { program: program.to_owned(), directory, socket: socket.clone(), durable: options.durable, lock };
         let (report, started) = mpsc::channel();
         let (keeper_pid, keeper_stopping) = (Arc::clone(&pid), Arc::clone(&stopping));
-        // The parent-death signal follows the thread that spawned the child, so that must be one that lives as long.
+        // The kernel sends the parent-death signal when the thread that spawned the child ends, so
+        // this thread must live as long as the child.
         let keeper = std::thread::Builder::new()
             .name("private-redis".to_owned())
             .spawn(move || server.keep(&report, &keeper_pid, &keeper_stopping))
             .map_err(|source| Error::Spawn { program: program.to_owned(), source })?;
         let redis = PrivateRedis { socket, pid, stopping, keeper: Some(keeper) };
-        // A keeper that ended without a report has panicked; dropping `redis` joins it.
+        // A keeper that ended without a message has panicked; dropping `redis` joins it.
         started.recv().unwrap_or(Err(Error::NotInstalled))?;
         Ok(redis)
     }
 
-    /// Where it listens.
+    /// Returns the path of the server's unix socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The address for the store.
+    /// Returns the address for the store.
     pub fn address(&self) -> Address {
         Address::unix(&self.socket)
     }
 
-    /// The server's process id.
+    /// Returns the server's process id. It changes when the server is restarted.
     pub fn pid(&self) -> u32 {
         self.pid.load(Ordering::SeqCst)
     }
@@ -108,7 +110,7 @@ impl Drop for PrivateRedis {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(keeper) = self.keeper.take() {
-            // A keeper that panicked has nothing left to stop.
+            // An error means that the keeper has panicked; then there is nothing left to stop.
             _ = keeper.join();
         }
     }
@@ -119,7 +121,8 @@ struct Server {
     directory: PathBuf,
     socket: PathBuf,
     durable: bool,
-    /// Inherited by the child, so that the directory stays locked until the child is gone too, whatever happens to us.
+    /// The child inherits this file, so that the directory stays locked until the child has ended
+    /// too, even if this process is killed.
     lock: File,
 }
 
@@ -128,7 +131,7 @@ impl Server {
         let mut child = match self.spawn_and_wait() {
             Ok(child) => {
                 pid.store(child.id(), Ordering::SeqCst);
-                _ = report.send(Ok(())); // nobody waits any more only if the start was given up
+                _ = report.send(Ok(())); // fails only if the caller has given up
                 child
             }
             Err(error) => {
@@ -143,14 +146,14 @@ impl Server {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(POLL * 5),
                 outcome => {
-                    tracing::error!(?outcome, log = %self.log().display(), "the private Redis ended, starting it again");
+                    tracing::error!(?outcome, log = %self.log().display(), "private Redis exited; restarting it");
                     match self.spawn_and_wait() {
                         Ok(next) => {
                             child = next;
                             pid.store(child.id(), Ordering::SeqCst);
                         }
                         Err(error) => {
-                            tracing::error!(%error, "the private Redis does not start, trying again");
+                            tracing::error!(%error, "cannot restart the private Redis; retrying");
                             std::thread::sleep(Duration::from_millis(500));
                         }
                     }
@@ -160,20 +163,20 @@ impl Server {
     }
 
     fn spawn_and_wait(&self) -> Result<Child, Error> {
-        // A socket left behind by a killed server would look like one that listens.
+        // The socket of a killed server would look like a listening one.
         _ = std::fs::remove_file(&self.socket);
         let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program.clone(), source })?;
         let mut deadline = Instant::now() + PATIENCE_WITH_START;
         loop {
             match UnixStream::connect(&self.socket).and_then(greet).as_deref() {
                 Ok("+PONG") => return Ok(child),
-                // However long it takes to read a large file, it is on its way.
+                // It is loading its data, which takes as long as the file is large.
                 Ok("-LOAD") => deadline = Instant::now() + PATIENCE_WITH_START,
                 _ => {}
             }
             let reason = match child.try_wait() {
                 Ok(Some(status)) => {
-                    let reason = format!("it ended with {status}");
+                    let reason = format!("it exited ({status})");
                     return Err(Error::NotUp { program: self.program.clone(), reason, log: self.log() });
                 }
                 Ok(None) if Instant::now() < deadline => {
@@ -197,24 +200,27 @@ impl Server {
             .args(["--unixsocketperm", "700", "--daemonize", "no", "--save", "", "--dir", "."])
             .args(["--appendonly", if self.durable { "yes" } else { "no" }, "--appendfsync", "everysec"])
             .args(["--maxmemory-policy", "noeviction", "--loglevel", "notice", "--logfile", "redis.log"])
-            // Nobody but us runs scripts here, and ours are bounded: watching over how long they take would cost 4 % of each.
+            // Only this process runs scripts here, and they are bounded. Watching their run time
+            // would cost 4 % of each call.
             .args(["--lua-time-limit", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let parent = nix::unistd::getpid();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and fcntl.
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and
+        // fcntl.
         #[expect(unsafe_code, reason = "no safe call sets a parent-death signal on a child")]
         unsafe {
             command.pre_exec(move || {
                 nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
-                // The parent may have died before the signal was asked for.
+                // The parent may have died before the signal was set.
                 if nix::unistd::getppid() != parent {
-                    return Err(io::Error::other("the parent is gone"));
+                    return Err(io::Error::other("the parent process has exited"));
                 }
                 let keep = nix::fcntl::FdFlag::empty();
                 nix::fcntl::fcntl(&lock, nix::fcntl::FcntlArg::F_SETFD(keep))?;
-                // Ctrl-C goes to the whole foreground group; the server must outlive us to save what we still send.
+                // Ctrl-C goes to the whole foreground process group. The server must outlive this
+                // process to save its last writes.
                 nix::unistd::setpgid(nix::unistd::Pid::from_raw(0), nix::unistd::Pid::from_raw(0))?;
                 Ok(())
             });
@@ -228,7 +234,7 @@ impl Server {
         let deadline = Instant::now() + PATIENCE_WITH_STOP;
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {
-                tracing::error!("the private Redis does not stop, killing it");
+                tracing::error!("private Redis did not stop in time; killing it");
                 _ = child.kill();
                 _ = child.wait();
                 break;
@@ -243,7 +249,8 @@ impl Server {
     }
 }
 
-/// How the server's answer to PING begins: while it loads its data it listens, but refuses.
+/// Returns the first five bytes of the reply to PING. A server that is loading its data accepts
+/// connections but answers `-LOADING`.
 fn greet(mut stream: UnixStream) -> io::Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(b"PING\r\n")?;
@@ -252,7 +259,7 @@ fn greet(mut stream: UnixStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The first server program on the PATH.
+/// Returns the first server program on the PATH.
 pub fn find_program() -> Option<&'static str> {
     let path = std::env::var_os("PATH")?;
     let on_path = |program: &&str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
@@ -262,12 +269,12 @@ pub fn find_program() -> Option<&'static str> {
 fn prepare(directory: &Path) -> Result<PathBuf, Error> {
     let failed = |source| Error::Directory { path: directory.to_owned(), source };
     std::fs::create_dir_all(directory).map_err(failed)?;
-    // Jobs may hold anything; nobody else on this machine should read them.
+    // Jobs may contain secrets, so other users of this machine must not read them.
     std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
     directory.canonicalize().map_err(failed)
 }
 
-/// Takes the directory for us, waiting a little for a server of an earlier run that is still saving.
+/// Locks the directory for this process. Waits for a server of an earlier run that is still saving.
 fn lock(directory: &Path) -> Result<File, Error> {
     let failed = |source| Error::Directory { path: directory.to_owned(), source };
     let path = directory.join("fairgate.lock");
@@ -281,7 +288,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
                 let mut holder = String::new();
                 _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
                 let holder = holder.trim().to_owned();
-                // A holder that is alive will not finish for our sake.
+                // A running fairgate will not release it, so do not wait.
                 if is_fairgate(&holder) || Instant::now() > deadline {
                     return Err(Error::InUse { path: directory.to_owned(), holder });
                 }
@@ -298,13 +305,15 @@ fn lock(directory: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Whether another fairgate runs under that process id; ids are used again, in containers even our own.
+/// Returns true if another fairgate has this process id. Ids are reused, and in a container even
+/// this process may have the old one.
 fn is_fairgate(pid: &str) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim() == "fairgate" && pid != std::process::id().to_string()
 }
 
-/// The socket in the data directory, or a short name in the temporary one where that path is too long for a socket.
+/// Returns the socket's path: in the data directory, or a short one in the temporary directory if
+/// that path is too long.
 fn socket_path(directory: &Path) -> PathBuf {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let inside = directory.join("redis.sock");
@@ -316,7 +325,7 @@ fn socket_path(directory: &Path) -> PathBuf {
     std::env::temp_dir().join(format!("fairgate-{:016x}.sock", hasher.finish()))
 }
 
-/// The address of the server that runs in a data directory, whoever started it.
+/// Returns the address of the private server of a data directory, whichever process started it.
 pub fn address_in(directory: &Path) -> Address {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     Address::unix(&socket_path(&directory))

@@ -1,4 +1,4 @@
-//! What can go wrong between us and Redis, in terms of what a caller can do about it.
+//! Errors of the store, sorted by what a caller can do about them.
 
 use redis::{Arg, Cmd, ErrorKind, RedisError};
 use std::time::Duration;
@@ -6,95 +6,100 @@ use std::time::Duration;
 /// A failed call to the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Redis is away, loading, full or read-only: try again a little later.
+    /// Redis is unreachable, loading, full or read-only. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Redis did not answer in time; the call may or may not have been carried out.
+    /// Redis did not answer in time. The call may or may not have been carried out.
     #[error("the store did not answer within {0:?}")]
     Timeout(Duration),
-    /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has carried it out.
-    #[error("the store carried the call out, but {confirmed} of {wanted} replicas confirmed it within {within:?}")]
+    /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has
+    /// carried it out.
+    #[error("the store carried the call out, but only {confirmed} of {wanted} replicas confirmed it within {within:?}")]
     Unconfirmed { confirmed: usize, wanted: usize, within: Duration },
-    /// More requests are waiting for Redis than we are willing to hold.
+    /// Too many requests are waiting for Redis.
     #[error("too many requests are waiting for the store")]
     Busy,
-    /// The data in Redis was written by a version that we do not know.
+    /// The data in Redis has a schema version that this program does not know.
     #[error("{0}")]
     Schema(String),
-    /// Redis has forgotten a script; it is sent again as text, so that no caller sees this.
+    /// Redis does not have the script. It is sent again as text, so callers never see this error.
     #[error("the store does not know the script")]
     NoScript {
-        /// Whether the call had been sent before, over a connection that broke.
+        /// True if an earlier attempt was sent on a connection that broke.
         again: bool,
     },
-    /// A main queue that is not the store's own is away, or does not do what it is asked for.
+    /// An external main queue is unreachable or refused a request.
     #[error("main queue {name}: {reason}")]
     MainQueue { name: String, cause: &'static str, reason: String },
-    /// A worker is of one pool, and it is this one.
+    /// The worker belongs to another pool, which is named here.
     #[error("the worker belongs to pool {0}")]
     OtherPool(String),
-    /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
+    /// Redis refused the call, or its reply cannot be parsed: a bug or a damaged key.
     #[error("the store answered with an error: {0}")]
     Backend(String),
 }
 
-/// Whether a failed call may be sent again, given that every call is harmless when repeated.
+/// The way to retry a failed call. Every call is idempotent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
-    /// The connection broke: connect anew, then send again.
-    RawConnection,
-    /// It points to a server that is not the primary: connect anew, because another one may be by now, and send again once.
-    Moved,
-    /// The cluster does not serve our slot for now, or another node does: wait a moment, then send again. Nothing was carried out.
-    Slot,
-    /// The server is there and refuses for now.
-    Refused,
-    /// Sending again would give the same answer.
-    Final,
+pub(super) enum Retry {
+    /// The connection broke: reconnect and send again.
+    Reconnect,
+    /// The server is not the primary: reconnect, because another server may be by now, and send
+    /// again once.
+    ReconnectOnce,
+    /// The cluster does not serve the slot now, or another node does: pause and send again. The
+    /// call was not carried out.
+    AfterPause,
+    /// The server refuses the call for now. The caller may retry later.
+    ByCaller,
+    /// A retry would give the same error.
+    Never,
 }
 
 impl Error {
-    /// The error of a command that was sent to run a script, or of any other.
-    pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Loss) {
+    /// Classifies the error of a command, which may be a script call.
+    pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Retry) {
         match lacks_function(command, error) {
-            true => (Error::NoScript { again: false }, Loss::Final),
+            true => (Error::NoScript { again: false }, Retry::Never),
             false => Error::from_redis(error),
         }
     }
 
-    pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
+    pub(super) fn from_redis(error: &RedisError) -> (Error, Retry) {
         let text = error.to_string();
         if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
-            return (Error::Unavailable(text), Loss::RawConnection);
+            return (Error::Unavailable(text), Retry::Reconnect);
         }
         match error.kind() {
-            // A reply that ends in its middle: the server or the connection ended while it was sent.
-            ErrorKind::Parse => return (Error::Unavailable(text), Loss::RawConnection),
+            // A truncated reply: the server or the connection ended while it was sent.
+            ErrorKind::Parse => return (Error::Unavailable(text), Retry::Reconnect),
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Loss::RawConnection),
-            ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Loss::Refused),
+            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Retry::Reconnect),
+            ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Retry::ByCaller),
             _ => {}
         }
         match code_inside_script(error).or(error.code()) {
-            Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Loss::Moved),
-            Some("NOSCRIPT") => (Error::NoScript { again: false }, Loss::Final),
-            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Loss::Slot),
-            Some("LOADING") => (Error::Unavailable(text), Loss::Refused),
-            // A script that meets a full or failing disk ends with one of these, before it wrote anything.
+            Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Retry::ReconnectOnce),
+            Some("NOSCRIPT") => (Error::NoScript { again: false }, Retry::Never),
+            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Retry::AfterPause),
+            Some("LOADING") => (Error::Unavailable(text), Retry::ByCaller),
+            // A script that meets full memory or a failing disk ends with one of these before it
+            // writes anything.
             Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
-                (Error::Unavailable(text), Loss::Refused)
+                (Error::Unavailable(text), Retry::ByCaller)
             }
-            _ => (Error::Backend(text), Loss::Final),
+            _ => (Error::Backend(text), Retry::Never),
         }
     }
 
-    /// Whether Redis refused because it may not take more memory.
+    /// Returns true if Redis has reached its memory limit.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Error::Unavailable(text) if text.contains("OOM"))
     }
 
-    /// What is wrong, without the words that say that it is the store: another system's Redis fails with the same errors.
+    /// Returns the message without the prefix that names the store. The Redis of another system
+    /// fails with the same errors.
     pub fn reason(&self) -> String {
         match self {
             Error::Unavailable(text) | Error::Backend(text) | Error::Schema(text) => text.clone(),
@@ -102,7 +107,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, in a word that people can look up and alerts can go by.
+    /// Returns a stable word for the cause, for documentation and alerts.
     pub fn cause(&self) -> &'static str {
         let text = match self {
             Error::Unavailable(text) | Error::Backend(text) => text.as_str(),
@@ -133,8 +138,9 @@ impl Error {
     }
 }
 
-/// Whether FCALL failed because Redis cannot run the function: it has forgotten it, has no functions at all (before 7.0), or
-/// refuses them to our user. The wording, quotes included, differs between servers and versions, so command and code decide.
+/// Returns true if FCALL failed because Redis cannot run the function: it does not have it, has no
+/// functions at all (before 7.0), or refuses them to the user. The wording, quotes included,
+/// differs between servers and versions, so command and code decide.
 fn lacks_function(command: &Cmd, error: &RedisError) -> bool {
     if !matches!(command.args_iter().next(), Some(Arg::Simple(b"FCALL"))) {
         return false;
@@ -150,7 +156,8 @@ fn lacks_function(command: &Cmd, error: &RedisError) -> bool {
     }
 }
 
-/// The code of the error that ended a script. Redis before 7.0 wraps it: `ERR Error running script (…): … -OOM command not …`.
+/// Returns the code of the error that ended a script. Redis before 7.0 wraps it: `ERR Error running
+/// script (…): … -OOM command not …`.
 fn code_inside_script(error: &RedisError) -> Option<&str> {
     let wrapped = error.detail().filter(|detail| detail.starts_with("Error running script"))?;
     let (_, inner) = wrapped.split_once(": -")?;
@@ -196,26 +203,29 @@ mod tests {
             "CLUSTERDOWN The cluster is down",
             "CLUSTERDOWN Hash slot not served",
         ] {
-            let (seen, loss) = Error::from_redis(&error(line));
-            assert!(matches!(seen, Error::Unavailable(_)) && loss == Loss::Slot, "{line}: {seen:?} {loss:?}");
+            let (seen, retry) = Error::from_redis(&error(line));
+            assert!(matches!(seen, Error::Unavailable(_)) && retry == Retry::AfterPause, "{line}: {seen:?} {retry:?}");
         }
     }
 
     #[test]
     fn the_code_of_an_error_is_found_inside_that_of_an_old_script() {
-        for (line, loss) in [
+        for (line, retry) in [
             (
                 "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -OOM command not allowed",
-                Loss::Refused,
+                Retry::ByCaller,
             ),
             (
                 "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -READONLY You can't write",
-                Loss::Moved,
+                Retry::ReconnectOnce,
             ),
-            ("OOM command not allowed when used memory > 'maxmemory'. script: a7f3, on @user_script:1.", Loss::Refused),
-            ("ERR Error running script (call to f_a): @user_script:1: attempt to index a nil value", Loss::Final),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: a7f3, on @user_script:1.",
+                Retry::ByCaller,
+            ),
+            ("ERR Error running script (call to f_a): @user_script:1: attempt to index a nil value", Retry::Never),
         ] {
-            assert_eq!(Error::from_redis(&error(line)).1, loss, "{line}");
+            assert_eq!(Error::from_redis(&error(line)).1, retry, "{line}");
         }
     }
 }

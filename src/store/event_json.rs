@@ -1,4 +1,4 @@
-//! Events as clients read them.
+//! The JSON form of events.
 
 use super::Event;
 use super::codec::event;
@@ -6,7 +6,7 @@ use crate::job::tenant::DEFAULT;
 use crate::job::{json, time};
 
 impl Event {
-    /// The event as JSON.
+    /// Returns the event as JSON.
     pub fn to_json(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -37,7 +37,7 @@ fn push_event(out: &mut String, event: &Event) {
         "main_queue" => "main_queue",
         "workflow" => "workflow_id",
         "cron" => "cron_name",
-        // The data names the queue, the tenant or the pool anyway.
+        // These have the name in their data already.
         "queue" | "backpressure" | "tenant" | "scheduling" => "",
         _ => "job_id",
     };
@@ -61,7 +61,8 @@ fn push_event(out: &mut String, event: &Event) {
     out.push_str("}}");
 }
 
-/// Scripts cannot write timestamps, so they mark milliseconds with group separators.
+/// Appends the data. Scripts cannot format timestamps, so they put milliseconds between group
+/// separators.
 fn push_data(out: &mut String, data: &str) {
     for (index, part) in event::data_parts(data).enumerate() {
         match part.parse() {

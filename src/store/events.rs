@@ -1,5 +1,5 @@
-//! The event log. Scripts write one stream entry per call; an event's id tells its entry and its place in it, so that a
-//! reader can go on exactly behind the last one it saw.
+//! The event log. Scripts write one stream entry per call. An event's id encodes its entry and its
+//! position in it, so that a reader can continue exactly after the last event it saw.
 
 use super::codec;
 use super::script::EVENT_EMIT;
@@ -11,32 +11,33 @@ use crate::job::tenant::DEFAULT;
 use redis::Value;
 use uuid::Uuid;
 
-/// Entries read at once while looking for matching events.
+/// Number of stream entries that one call reads.
 const PORTION: usize = 200;
-/// Entries looked at for one request; a reader with a rare filter goes on from the cursor it is given.
+/// Largest number of stream entries that one request scans. A reader with a rare filter continues
+/// from the returned cursor.
 const MOST_ENTRIES: usize = 20_000;
 
-/// Something that happened.
+/// An event, as the log has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub id: String,
     pub kind: String,
     pub time: i64,
-    /// Id of a job or worker, or name of a plan rule.
+    /// The id or name of the job, worker, plan rule or other object of the event.
     pub subject: String,
     pub job_type: String,
     pub queue: String,
     pub trace: String,
-    /// The tenant of the job or workflow that it is about; none if it is about something else.
+    /// The tenant of the event's job or workflow; `None` for other events.
     pub tenant: Option<String>,
-    /// Further members as JSON.
+    /// Further members as JSON, without braces.
     pub data: String,
 }
 
-/// Which events to read. An empty list admits all.
+/// A filter for events. An empty list admits all.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
-    /// Names, or prefixes that end in `*`.
+    /// Event types, or prefixes of types followed by `*`.
     pub types: Vec<String>,
     pub queues: Vec<String>,
     pub job_types: Vec<String>,
@@ -59,7 +60,8 @@ impl EventFilter {
     }
 }
 
-/// Events, and where to go on: behind the last one, or behind all that were looked at and not wanted.
+/// A page of events. The cursor points after the last event, or after the last one that was
+/// scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
     pub events: Vec<Event>,
@@ -82,7 +84,7 @@ impl Order {
         }
     }
 
-    /// Where reading begins and ends, as Redis has it.
+    /// The id at which Redis begins to read.
     fn first(self) -> &'static str {
         if self == Order::OldestFirst { "-" } else { "+" }
     }
@@ -91,7 +93,7 @@ impl Order {
         if self == Order::OldestFirst { "+" } else { "-" }
     }
 
-    /// The place behind all events of a stream entry.
+    /// Returns the position after all events of a stream entry.
     fn behind(self, entry_id: &str) -> Option<Place> {
         match self {
             Order::OldestFirst => Place::end_of(entry_id),
@@ -107,7 +109,8 @@ impl Order {
     }
 }
 
-/// A place in the log: stream entry and position in it, which order places.
+/// The position of an event in the log: its stream entry, and its index in the entry. Ordered as
+/// the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     ms: u64,
@@ -116,9 +119,11 @@ struct Place {
 }
 
 impl Place {
-    /// An id of the form `evt_<uuidv7>`: 48 bits of time, 42 of the entry's number, 16 of the position.
+    /// Returns the id `evt_<uuidv7>`: 48 bits of time, 42 of the entry's number, 16 of the index in
+    /// the entry.
     fn id(self) -> String {
-        // The version and variant bits must not fall on ours: 58 bits spread over the 74 that a UUIDv7 leaves free.
+        // The version and variant bits are fixed, so the 58 bits spread over the 74 that a UUIDv7
+        // leaves free.
         let packed = (u128::from(self.entry) << 16) | u128::from(self.position);
         let (high, low) = (((packed >> 62) & 0xfff) as u16, (packed & ((1 << 62) - 1)) as u64);
         let id = Uuid::from_u128(
@@ -127,7 +132,7 @@ impl Place {
         format!("evt_{id}")
     }
 
-    /// Behind the last event of a stream entry.
+    /// Returns the position after the last event of a stream entry.
     fn end_of(entry_id: &str) -> Option<Place> {
         let (ms, entry) = entry_id.split_once('-')?;
         Some(Place { ms: ms.parse().ok()?, entry: entry.parse().ok()?, position: u16::MAX })
@@ -142,7 +147,7 @@ impl Place {
 }
 
 impl Store {
-    /// Adds an event that is not about a job; `data` are JSON members.
+    /// Emits an event that is not about a job. `data` are JSON members.
     pub async fn announce(&self, kind: &str, subject: &str, data: &str) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(kind).arg(subject).arg(data);
@@ -150,12 +155,12 @@ impl Store {
         EVENT_EMIT.call(&self.core.connection, fill).await.map(drop)
     }
 
-    /// A tenant sees what happens to its jobs.
+    /// Returns true if the scope includes the event: a tenant sees only events about its own jobs.
     fn may_see(&self, event: &Event) -> bool {
         self.scope == Scope::ALL || event.tenant.is_some() && self.scope.admits(event.tenant.as_deref())
     }
 
-    /// Id of the newest event, if there is one.
+    /// Returns the id of the newest event, if there is one.
     pub async fn last_event(&self) -> Result<Option<String>, Error> {
         let mut command = redis::cmd("XREVRANGE");
         command.arg(self.core.keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
@@ -164,7 +169,7 @@ impl Store {
         Ok(Place::end_of(&read_entry(entry, Order::OldestFirst, None)?.0).map(Place::id))
     }
 
-    /// Events behind `after`, oldest first. `None` if `after` is no event id.
+    /// Returns the events after `after`, oldest first; `None` if `after` is not an event id.
     pub async fn events(
         &self,
         filter: &EventFilter,
@@ -174,7 +179,7 @@ impl Store {
         self.events_in(Order::OldestFirst, filter, after, limit).await
     }
 
-    /// Events behind `after` in an order. `None` if `after` is no event id.
+    /// Returns the events after `after` in the given order; `None` if `after` is not an event id.
     pub async fn events_in(
         &self,
         order: Order,
@@ -217,7 +222,7 @@ impl Store {
     }
 }
 
-/// A stream entry's id, and its events behind `after` in an order.
+/// Parses a stream entry. Returns its id and its events after `after` in the given order.
 fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
     let mut parts = reply::array(entry, "events")?.into_iter();
     let id = parts.next().map(reply::text).unwrap_or_default();

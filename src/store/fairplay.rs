@@ -1,4 +1,4 @@
-//! Verbs on what the gem sidekiq-fairplay keeps in the Redis of a Sidekiq.
+//! Operations on the keys of the gem sidekiq-fairplay in the Redis of a Sidekiq.
 
 use super::codec::wire;
 use super::releases::Target;
@@ -9,18 +9,18 @@ use crate::config::FairplayClass;
 use crate::job::sidekiq;
 use serde_json::Value;
 
-/// The gem's own planner.
+/// Class of the gem's planner job.
 const PLANNER: &str = "Sidekiq::Fairplay::Planner";
 
-/// Jobs that the gem had staged.
+/// Jobs that were taken from the gem's keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Whether the gem's locks are ours.
+    /// True if this process holds the gem's locks.
     pub is_ours: bool,
     pub jobs: Vec<StagedByGem>,
 }
 
-/// A job that the gem had staged: nothing but a tenant and arguments.
+/// A job that the gem had staged, which consists of a tenant and arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedByGem {
     pub sequence: u64,
@@ -28,17 +28,17 @@ pub struct StagedByGem {
     pub args: String,
 }
 
-/// What an inbox is taken over with.
+/// Arguments of [`Sidekiq::take_over`].
 pub struct TakeOver<'a> {
     pub class: &'a FairplayClass,
-    /// Who holds the gem's locks.
+    /// The owner to write into the gem's locks.
     pub owner: &'a str,
-    /// Life of the locks, in seconds.
+    /// Time to live of the locks, in seconds.
     pub life: u64,
     pub inbox: &'a str,
     pub taken_in: u64,
     pub most: usize,
-    /// Whether jobs may be taken, and not only the locks.
+    /// Takes jobs as well as the locks.
     pub takes: bool,
 }
 
@@ -47,14 +47,14 @@ impl Sidekiq {
         format!("{}fairplay:{}:", self.prefix(), class.key)
     }
 
-    /// The gem's keys of a class that jobs are put back into while its locks are the owner's, with the name of their source. `life` is
-    /// that of the locks in seconds.
+    /// Returns the gem's keys of a class as a target for jobs that are handed back while `owner`
+    /// holds the gem's locks. `life` is the locks' time to live in seconds.
     pub fn fairplay_target(&self, name: String, class: &FairplayClass, owner: &str, life: u64) -> Target {
         let words = vec!["fairplay".to_owned(), self.fairplay_prefix(class), owner.to_owned(), life.to_string()];
         Target { name, words }
     }
 
-    /// Takes the gem's locks, or keeps them, and jobs that it has staged.
+    /// Takes or renews the gem's locks, and moves jobs that the gem has staged to the inbox.
     pub async fn take_over(&self, from: &TakeOver<'_>) -> Result<Taken, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             command.arg(0).arg(self.fairplay_prefix(from.class)).arg(from.owner).arg(from.life).arg(from.inbox);
@@ -66,12 +66,14 @@ impl Sidekiq {
             let mut words = entry.splitn(3, wire::UNIT).map(str::to_owned);
             Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
         };
-        let jobs =
-            parts.map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay"))).collect::<Result<_, _>>()?;
+        let jobs = parts
+            .map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay_claim")))
+            .collect::<Result<_, _>>()?;
         Ok(Taken { is_ours, jobs })
     }
 
-    /// Gives a class back to the gem: frees its locks and lets its planner run. Whether the locks were ours.
+    /// Returns a class to the gem: releases its locks and enqueues its planner. Returns false if
+    /// the locks were not held.
     pub async fn hand_back(&self, class: &FairplayClass, owner: &str, jid: &str, now: i64) -> Result<bool, Error> {
         let at = sidekiq::seconds(now);
         let payload = format!(
@@ -86,7 +88,7 @@ impl Sidekiq {
         Ok(reply::number(FAIRPLAY_YIELD.call(&self.connection, fill).await?) == 1)
     }
 
-    /// Whether a planner of the gem runs for a class, as far as processes have told.
+    /// Returns true if a Sidekiq process reports that the gem's planner runs for the class.
     pub async fn plans_by_gem(&self, class: &FairplayClass) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(self.prefix()).arg(MOST_PROCESSES);
         let works = reply::texts(SIDEKIQ_WORK.call(&self.connection, fill).await?, "sidekiq_work")?;
@@ -94,7 +96,8 @@ impl Sidekiq {
     }
 }
 
-/// Whether a running job is the gem's planner for a class. Its payload is an object in 6 and 7, and JSON as text in 8.
+/// Returns true if a running job is the gem's planner for the class. Its payload is an object in
+/// Sidekiq 6 and 7, and JSON text in Sidekiq 8.
 fn is_planner(work: &str, class: &str) -> bool {
     let work: Value = serde_json::from_str(work).unwrap_or_default();
     let payload = match &work["payload"] {

@@ -1,4 +1,4 @@
-//! Jobs by what they are, for people: there is no index, so all of them are looked at, in portions.
+//! Job search for people. There is no index, so a search scans all jobs in portions.
 
 use super::reply;
 use super::script::JOB_SEARCH;
@@ -7,32 +7,32 @@ use crate::job::State;
 use crate::job::escape::escape;
 use std::collections::HashSet;
 
-/// Keys looked at by one call, which bounds how long Redis is busy with it.
+/// Number of keys that one call scans; bounds how long the call occupies Redis.
 pub(super) const PORTION: usize = 256;
-/// Keys looked at by one search.
+/// Largest number of keys that one search scans.
 pub(super) const MOST_KEYS: usize = 1_000_000;
-/// Keys looked at for one page of a list that goes on by cursor.
+/// Largest number of keys scanned for one page of a list with a cursor.
 pub(super) const KEYS_A_PAGE: usize = 80 * PORTION;
 
-/// Which jobs to find.
+/// A filter for jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
     pub queue: Option<String>,
-    /// A tenant's own; `_default` for those of nobody else.
+    /// Jobs of this tenant; `_default` for jobs that name no tenant.
     pub tenant: Option<String>,
-    /// Any, if there is none.
+    /// States that match; all if empty.
     pub states: Vec<State>,
-    /// A type, or the beginning of one and `*`.
+    /// A job type, or the beginning of one followed by `*`.
     pub kind: Option<String>,
-    /// Created at or after, in milliseconds.
+    /// Earliest time of creation, in milliseconds.
     pub since: Option<i64>,
-    /// Created at or before, in milliseconds.
+    /// Latest time of creation, in milliseconds.
     pub until: Option<i64>,
 }
 
-/// A job that was found.
+/// A job that matches a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundJob {
     pub id: String,
     pub queue: String,
     pub state: String,
@@ -42,12 +42,13 @@ pub struct Found {
 }
 
 impl Store {
-    /// All jobs that fit, in no order, and whether there were too many keys to look at all of them.
-    pub async fn find_jobs(&self, filter: &JobFilter) -> Result<(Vec<Found>, bool), Error> {
+    /// Returns all matching jobs in no particular order, and true if there were too many keys to
+    /// scan all of them.
+    pub async fn find_jobs(&self, filter: &JobFilter) -> Result<(Vec<FoundJob>, bool), Error> {
         let (mut found, mut seen, mut cursor) = (Vec::new(), HashSet::new(), ScanCursor::BEGINNING);
         for _ in 0..MOST_KEYS / PORTION {
             let (next, some) = self.find(filter, &cursor, None).await?;
-            // A key may be met twice.
+            // A scan may return a key twice.
             found.extend(some.into_iter().filter(|job| seen.insert(job.id.clone())));
             cursor = next;
             if cursor.is_over() {
@@ -57,8 +58,9 @@ impl Store {
         Ok((found, true))
     }
 
-    /// Ids of at most so many jobs that fit, and where to go on. However rare they are, no more than [`KEYS_A_PAGE`] keys are looked at:
-    /// there may be fewer than are wanted, or none, although the scan is not over.
+    /// Returns the ids of at most `most` matching jobs, and a cursor to continue from. Scans no
+    /// more than [`KEYS_A_PAGE`] keys, so it may return fewer ids than asked for, or none, before
+    /// the scan is over.
     pub async fn scan_jobs(
         &self,
         filter: &JobFilter,
@@ -82,14 +84,14 @@ impl Store {
         Ok((ids, Some(cursor).filter(|cursor| !cursor.is_over())))
     }
 
-    /// Looks at a portion of the keys, until so many jobs that fit are found.
+    /// Scans a portion of the keys, or stops earlier after `most` matching jobs.
     async fn find(
         &self,
         filter: &JobFilter,
         cursor: &ScanCursor,
         most: Option<usize>,
-    ) -> Result<(ScanCursor, Vec<Found>), Error> {
-        // Of the scope's tenant alone, if it has one: jobs of another one are not there.
+    ) -> Result<(ScanCursor, Vec<FoundJob>), Error> {
+        // A scope with a tenant limits the search to that tenant's jobs.
         let tenant = match (self.scope.tenant(), filter.tenant.as_deref()) {
             (Some(own), Some(wanted)) if own != wanted => return Ok((ScanCursor::behind(""), Vec::new())),
             (own, wanted) => own.or(wanted).map(escape).unwrap_or_default(),
@@ -106,10 +108,10 @@ impl Store {
                 command.arg(most.map(|most| most.to_string()).unwrap_or_default()).arg(&cursor.rest);
             })
             .await?;
-        let mut words = reply::texts(answer, "find")?.into_iter();
-        let next = words.next().ok_or_else(|| Error::unreadable("find"))?;
+        let mut words = reply::texts(answer, "job_search")?.into_iter();
+        let next = words.next().ok_or_else(|| Error::unreadable("job_search"))?;
         let words: Vec<String> = words.collect();
-        let found = words.chunks_exact(6).map(|job| Found {
+        let found = words.chunks_exact(6).map(|job| FoundJob {
             id: job[0].clone(),
             state: job[1].clone(),
             created: job[2].parse().unwrap_or(0),
@@ -122,7 +124,8 @@ impl Store {
 }
 
 impl Store {
-    /// A tenant's jobs in a queue by state. Nobody counts them, so all jobs are looked at, and nothing is told of the oldest.
+    /// Returns the numbers of a tenant's jobs in a queue by state. These are not counted in the
+    /// store, so all jobs are scanned, and the oldest job is not reported.
     pub async fn tenant_queue_stats(&self, queue: &str, tenant: &str) -> Result<QueueStats, Error> {
         let (queue, tenant) = (Some(queue.to_owned()), Some(tenant.to_owned()));
         let (found, _) = self.find_jobs(&JobFilter { queue, tenant, ..JobFilter::default() }).await?;

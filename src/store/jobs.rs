@@ -1,6 +1,6 @@
-//! Verbs on jobs as such: enqueue, read, cancel, activate.
+//! Operations on jobs: enqueue, read, cancel, activate.
 
-use super::batch::Verb;
+use super::batch::BatchCommand;
 use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
@@ -12,26 +12,27 @@ use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of a request to enqueue.
+/// The outcome of an enqueue request.
 #[derive(Clone, Debug)]
 pub enum Enqueued {
-    /// All its jobs are stored, in the order of the request.
+    /// All jobs are stored, in the order of the request.
     Stored(Vec<Record>),
-    /// One of its ids is taken, and nothing was stored.
+    /// A job's id is taken. Nothing was stored.
     Duplicate { index: usize, id: String },
-    /// One of its jobs is to be the only one of its kind and is not, and nothing was stored.
+    /// A unique job exists already. Nothing was stored.
     Exists { index: usize, id: String, state: String, key: String },
-    /// A plan rule has as many jobs staged as it may, and nothing was stored.
+    /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
-    /// A queue holds as many jobs as it may, and nothing was stored.
+    /// A queue has reached its bound. Nothing was stored.
     Bounded { queue: String, depth: u64, most: u64, strategy: String },
-    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
-    /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
+    /// The plan rules have changed since the jobs were prepared. Nothing was stored; the jobs are
+    /// returned.
     Stale(Vec<NewJob>),
 }
 
-/// A tenant's limit, and by which job of a request it would be exceeded.
+/// A tenant's enqueue limit that a request would exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub index: usize,
@@ -40,12 +41,12 @@ pub struct Exceeded {
     pub limit: String,
     pub current: u64,
     pub maximum: u64,
-    /// When there may be room.
+    /// Time until there may be room.
     pub retry_after: Duration,
 }
 
 impl Exceeded {
-    /// Reads what a script tells behind `limited`.
+    /// Parses the words after `limited` in a script's reply.
     pub(super) fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Exceeded> {
         let index = words.next()?.parse().ok()?;
         let (tenant, limit) = (unescape(words.next()?), words.next()?.to_owned());
@@ -56,67 +57,70 @@ impl Exceeded {
     }
 }
 
-/// Jobs that are stored together or not at all.
-pub(super) struct Request {
+/// Jobs that are stored together or not at all, as one request of a group.
+pub(super) struct EnqueueRequest {
     pub(super) jobs: Vec<NewJob>,
-    /// Tells a resend from another client's use of the same id.
+    /// Distinguishes a resend from another client's use of the same job id; empty if no job has an
+    /// id of its client.
     op: String,
-    /// Version of the plan rules under which the jobs were prepared.
+    /// Version of the plan rules that the jobs were prepared under.
     rules: Arc<str>,
 }
 
-impl Request {
-    /// Jobs that were prepared under a version of the plan rules.
-    pub(super) fn of(jobs: Vec<NewJob>, rules: Arc<str>) -> Request {
+impl EnqueueRequest {
+    /// Creates a request for jobs that were prepared under a version of the plan rules.
+    pub(super) fn new(jobs: Vec<NewJob>, rules: Arc<str>) -> EnqueueRequest {
         let own_ids = jobs.iter().any(|job| job.own_id);
-        Request { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+        EnqueueRequest { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
     }
 
-    /// Its first job.
+    /// Returns the first job.
     pub(super) fn first(&self) -> Option<&NewJob> {
         self.jobs.first()
     }
 }
 
-pub(super) struct Enqueue {
+pub(super) struct EnqueueCommand {
     core: Arc<Core>,
 }
 
-impl Enqueue {
+impl EnqueueCommand {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core }
+        EnqueueCommand { core }
     }
 }
 
-impl Verb for Enqueue {
-    type Request = Request;
+impl BatchCommand for EnqueueCommand {
+    type Request = EnqueueRequest;
     type Reply = Result<Enqueued, Error>;
 
-    // Producers often come alone, unlike workers, whose fetches and acks keep Redis busy in turn.
+    const COMMAND: &'static str = "enqueue";
+
+    // Producers often run without workers, whose fetches and acks would keep Redis busy in between.
     const IN_FLIGHT: usize = 2;
 
-    fn weight(request: &Request) -> (usize, usize) {
+    fn weight(request: &EnqueueRequest) -> (usize, usize) {
         (request.jobs.len(), request.jobs.iter().map(|job| job.envelope.len()).sum())
     }
 
-    async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
-        self.core.metrics.group("enqueue", requests.len());
+    async fn run(&self, requests: Vec<EnqueueRequest>) -> Result<Vec<Self::Reply>, Error> {
+        self.core.metrics.group(Self::COMMAND, requests.len());
         let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, &requests, again);
         let answers = reply::array(ENQUEUE.call(&self.core.connection, fill).await?, "enqueue")?;
         Ok(answers
             .into_iter()
             .zip(requests)
-            .map(|(answer, request)| enqueued(&self.core, &reply::text(answer), request.jobs))
+            .map(|(answer, request)| enqueued(&self.core, "enqueue", &reply::text(answer), request.jobs))
             .collect())
     }
 }
 
-fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
+fn push_requests(core: &Core, command: &mut Cmd, requests: &[EnqueueRequest], again: bool) {
     core.begin(command).arg(requests.len());
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
-pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+pub(super) fn push_request(command: &mut Cmd, request: &EnqueueRequest, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     request.jobs.iter().for_each(|job| push_job(command, job));
@@ -127,20 +131,21 @@ pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
     command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
 }
 
-/// The same words as one, for a job whose turn has not come.
+/// Returns the arguments of [`push_job`] as one string, for a job of a workflow that waits for
+/// others.
 pub(super) fn packed_words(job: &NewJob) -> String {
     let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
     wire::join_records([&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope])
 }
 
-/// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
+/// Returns the fields that differ from the default, as `name US value US …`; empty for most jobs.
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();
     let mut push = |name: &str, value: &str| wire::push_field(&mut packed, name, value);
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
-        // Right after these two, where `lua/staging/outbox_target.lua` looks for it.
+        // Right after the rule and the tenant, where `lua/staging/outbox_target.lua` expects it.
         job.push_field().iter().for_each(|text| push("push", text));
     } else if let Some(tenant) = &job.tenant {
         push("tenant", &escape(tenant));
@@ -154,14 +159,14 @@ fn further_fields(job: &NewJob) -> String {
     if job.priority != 0 {
         push("priority", &job.priority.to_string());
     }
-    // A delay survives a clock that is set back; a time of day is kept as it is.
+    // A delay keeps its length if the clock is set back; a time of day stays as it is.
     if matches!(job.scheduled, Some(At::Relative(_))) {
         push("delayed", "1");
     }
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));
     }
-    // By now it is known whose it is.
+    // The tenant is known by now, and is part of the key.
     job.unique.iter().for_each(|unique| push("unique", &unique.packed(job.owner())));
     if !job.fatal.is_empty() {
         push("fatal", &job.fatal.join(&wire::FILE.to_string()));
@@ -170,7 +175,8 @@ fn further_fields(job: &NewJob) -> String {
     packed
 }
 
-/// The lane in which a job waits inside its queue, as far as the job itself says: `lua/queue/lane.lua` has the names.
+/// Returns the job's lane within its queue, as far as the job's own fields decide it.
+/// `lua/queue/lane.lua` documents the names.
 fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
@@ -192,9 +198,10 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+/// Parses the reply to a command that stores jobs, for one request.
+pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
     let mut parts = wire::values(answer);
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable(command));
     match next()? {
         "ok" => {
             let created = next()?;
@@ -229,63 +236,71 @@ pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<E
             let (depth, most) = (number()?, number()?);
             Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
-        "limited" => Ok(Enqueued::Limited(core.refused(parts)?)),
+        "limited" => Ok(Enqueued::Limited(core.refused(parts, command)?)),
         "stale" => Ok(Enqueued::Stale(jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
 }
 
 impl Core {
-    /// Reads what a script tells behind `limited`, and counts it.
-    pub(super) fn refused<'t>(&self, words: impl Iterator<Item = &'t str>) -> Result<Box<Exceeded>, Error> {
-        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable("a tenant's limit"))?;
+    /// Parses the words after `limited` in a script's reply, and counts the rejection.
+    pub(super) fn refused<'t>(
+        &self,
+        words: impl Iterator<Item = &'t str>,
+        command: &str,
+    ) -> Result<Box<Exceeded>, Error> {
+        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable(command))?;
         self.metrics.tenants.exceeded(&exceeded.tenant, &exceeded.limit, "rejected");
         Ok(Box::new(exceeded))
     }
 }
 
 impl Store {
-    /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
+    /// Stores all of the jobs or none. `rules` is the version of the plan rules that they were
+    /// prepared under.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        match self.enqueue.submit(Request::of(jobs, rules)).await?? {
-            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
+        match self.enqueue.submit(EnqueueRequest::new(jobs, rules)).await?? {
+            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => {
+                self.load_existing(records).await
+            }
             done => Ok(done),
         }
     }
 
-    /// Jobs that were not stored, because their like exists, are shown as those are.
-    async fn look_up(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
+    /// Replaces jobs that were not stored because an equal unique job exists by that job.
+    async fn load_existing(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
         for record in records.iter_mut().filter(|record| record.existing) {
-            // One that is gone by now can stand in nobody's way: the next attempt is stored.
+            // If that job is gone by now, a retry can store the new one.
             *record = self.job(&record.id).await?.ok_or(Error::Busy)?;
             record.existing = true;
         }
         Ok(Enqueued::Stored(records))
     }
 
-    /// The words of the call that enqueues a single job, for measuring Redis without us in between.
+    /// Returns the arguments of the call that enqueues a single job, for benchmarks that call Redis
+    /// directly.
     pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("FCALL");
         command.arg(ENQUEUE.function);
         push_requests(
             &self.core,
             &mut command,
-            &[Request { jobs: vec![job], op: String::new(), rules: "".into() }],
+            &[EnqueueRequest { jobs: vec![job], op: String::new(), rules: "".into() }],
             false,
         );
         let word = |word: redis::Arg<&[u8]>| match word {
             redis::Arg::Simple(bytes) => Some(bytes.to_vec()),
-            _ => None, // cursors, which scripts do not have
+            _ => None, // cursors, which script calls do not have
         };
         command.args_iter().filter_map(word).collect()
     }
 
-    /// A job as it is now.
+    /// Returns a job in its current state.
     pub async fn job(&self, id: &str) -> Result<Option<Record>, Error> {
         Ok(self.jobs(&[id.to_owned()]).await?.pop())
     }
 
-    /// Jobs as they are, all of one moment; ids that do not exist are left out.
+    /// Returns jobs in their current state, read at one moment. Omits ids that do not exist.
     pub async fn jobs(&self, ids: &[String]) -> Result<Vec<Record>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -296,12 +311,12 @@ impl Store {
         Ok(records)
     }
 
-    /// Ends a job that has not ended.
+    /// Cancels a job that has not ended.
     pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
         self.cancel_unless(id, false).await
     }
 
-    /// Ends a job that waits; one that a worker has is left to it.
+    /// Cancels a waiting job; does not cancel an active one.
     pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
         self.cancel_unless(id, true).await
     }
@@ -315,12 +330,12 @@ impl Store {
         self.change(&ACTIVATE, id, 0).await
     }
 
-    /// Runs a script that takes one job id, an operation id and perhaps a switch, and answers with its outcome.
+    /// Runs a script that takes a job id, an operation id and a flag, and returns its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
         let op = crate::job::id::generate();
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
         };
-        reply::outcome(script.call(&self.core.connection, fill).await?, script.name)
+        reply::outcome(script.call(&self.core.connection, fill).await?, &script.name.to_ascii_lowercase())
     }
 }

@@ -1,6 +1,7 @@
-//! Verbs on leases: fetch, and the release of what never reached its worker. How workers answer is in `answers`.
+//! Fetching jobs under a lease, and the release of jobs that never reached their worker. Acks and
+//! nacks are in `ack`.
 
-use super::batch::{MOST_JOBS, Verb};
+use super::batch::{BatchCommand, MOST_JOBS};
 use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::FETCH;
@@ -12,45 +13,46 @@ use crate::job::{Record, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Portions of due jobs that one fetch waits for.
+/// Largest number of ticks that one fetch runs before it fetches.
 const MOST_PORTIONS_DUE: usize = 8;
-/// From so many queues on, fewer jobs are leased by one call: each may come from another queue, and opening one costs more than
-/// leasing a job.
+/// Number of queues from which on one call leases fewer jobs: each job may come from another queue,
+/// and opening a queue costs more than leasing a job.
 const MANY_QUEUES: usize = 64;
 const MOST_JOBS_OF_MANY_QUEUES: usize = MOST_JOBS / 4;
-/// Calls that one fetch makes because limits had to be looked at first.
+/// Largest number of calls that one fetch makes because the previous one ended early to check
+/// limits.
 const MOST_CALLS: usize = 32;
 
 /// A worker's request for jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Fetch {
     pub worker: Option<String>,
-    /// In the order of preference.
+    /// Queues in the order of preference.
     pub queues: Vec<String>,
     pub count: usize,
     pub visibility_ms: Option<u64>,
-    /// The pool that the worker is of; its queues are then the pool's, of those that are named here.
+    /// The worker's pool; the fetch reads those of the pool's queues that are in `queues`.
     pub pool: Option<String>,
-    /// Whether `queues` are simply all of the pool's, which need not be sent.
+    /// True if `queues` are all queues of the pool; then they are not sent.
     pub whole_pool: bool,
-    /// The tenant whose jobs alone are wanted, in queues that tenants share.
+    /// Restricts the fetch to this tenant's jobs, in queues that tenants share.
     pub tenant: Option<String>,
-    /// How to choose among the queues, where no pool says it.
+    /// The strategy for choosing among the queues, if there is no pool with one.
     pub choice: Option<Choice>,
-    /// The client's own name for this request: a repeat within a minute gets the same jobs.
+    /// The client's id for this request. A repeat within a minute gets the same jobs.
     pub fetch_id: Option<String>,
 }
 
-/// How a request chooses among its queues.
+/// The strategy by which a request chooses among its queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub strategy: Strategy,
-    /// In the order of the queues.
+    /// Weights in the order of the queues.
     pub weights: Vec<Weight>,
 }
 
 impl Choice {
-    /// The choice as scripts read it: `strategy weights…`.
+    /// Returns the choice as scripts read it: `strategy weights…`.
     fn word(&self) -> String {
         let weights: String = self.weights.iter().map(|weight| format!(" {}", weight.thousandths())).collect();
         format!("{}{weights}", self.strategy.name())
@@ -58,12 +60,13 @@ impl Choice {
 }
 
 impl Fetch {
-    /// How many jobs one call may lease for it.
+    /// Returns the number of jobs that one call may lease for this request.
     fn most_jobs(&self) -> usize {
         if self.queues.len() > MANY_QUEUES { MOST_JOBS_OF_MANY_QUEUES } else { MOST_JOBS }
     }
 
-    /// Whether it wants the same as another request, so that only its worker need be told. One with a name of its own is like no other.
+    /// Returns true if the request differs from `other` only in its worker, so that only the worker
+    /// is sent. A request with an id or a tenant is never like another.
     fn is_like(&self, other: &Fetch) -> bool {
         let Fetch { worker: _, queues, count, visibility_ms, pool, whole_pool, tenant, choice, fetch_id } = self;
         (count, visibility_ms, whole_pool) == (&other.count, &other.visibility_ms, &other.whole_pool)
@@ -72,14 +75,14 @@ impl Fetch {
     }
 }
 
-/// The rest of a limit that a fetch met.
+/// Usage of a limit that applied to a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitUsage {
-    /// What the limit allows.
+    /// The limit's value.
     pub limit: u64,
-    /// Jobs that may start now.
+    /// Number of jobs that may start now.
     pub remaining: u64,
-    /// From when on there may be more, in milliseconds since the epoch.
+    /// Time at which more jobs may start, in milliseconds since the epoch.
     pub free_at: i64,
 }
 
@@ -92,30 +95,31 @@ impl LimitUsage {
     }
 }
 
-/// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`], because the client is
-/// gone, they are handed back at once: old place, attempt not counted. Those of a request with a `fetch_id` are not: its
-/// client asks again.
+/// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`]
+/// because the client is gone, they are handed back at once, to their former place and without
+/// counting the attempt. Jobs of a request with a `fetch_id` stay leased, because its client can
+/// repeat the request.
 pub struct Leased {
     records: Vec<Record>,
-    /// The limit that a job of these is under, or that left the request without one.
+    /// The limit that applies to one of the jobs, or that left the request without jobs.
     limit: Option<LimitUsage>,
-    /// The client can ask for the same jobs again, so that it is not gone for good.
+    /// True if the client can repeat the request and get the same jobs.
     replayable: bool,
     core: Arc<Core>,
 }
 
 impl Leased {
-    /// Whether there was nothing to lease.
+    /// Returns true if there was nothing to lease.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// What is left of the limit that the request met, if it met one.
+    /// Returns the usage of the limit that applied to the request, if any.
     pub fn limit(&self) -> Option<LimitUsage> {
         self.limit
     }
 
-    /// The jobs; from here on the leases are the worker's.
+    /// Returns the jobs. From now on the worker is responsible for the leases.
     pub fn deliver(mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)
     }
@@ -129,36 +133,39 @@ impl Drop for Leased {
         let lease = |record: Record| (record.started().unwrap_or(0), record.attempt, record.id);
         let jobs: Vec<Lease> = self.records.drain(..).map(lease).collect();
         let core = Arc::clone(&self.core);
-        // Outside a runtime everything is shutting down, and the leases run out by themselves.
+        // Without a runtime the process is shutting down, and the leases expire.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             core.tasks.clone().spawn_on(async move { core.release(&jobs).await }, &runtime);
         }
     }
 }
 
-pub(super) struct FetchVerb {
+pub(super) struct FetchCommand {
     core: Arc<Core>,
     calls: FetchCalls,
 }
 
-impl FetchVerb {
+impl FetchCommand {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        FetchVerb { core, calls: FetchCalls::new() }
+        FetchCommand { core, calls: FetchCalls::new() }
     }
 }
 
-impl Verb for FetchVerb {
+impl BatchCommand for FetchCommand {
     type Request = Fetch;
     type Reply = Result<Leased, Error>;
 
+    const COMMAND: &'static str = "fetch";
+
     fn weight(request: &Fetch) -> (usize, usize) {
-        // One that wants a single tenant's jobs goes alone: it takes them out of turn, of which others would know nothing.
+        // A fetch for a single tenant needs a call of its own: it takes jobs out of turn, which the
+        // other requests of a group could not take into account.
         let jobs = if request.tenant.is_some() { MOST_JOBS } else { request.count * MOST_JOBS / request.most_jobs() };
         (jobs, request.queues.iter().map(String::len).sum())
     }
 
     async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
-        self.core.metrics.group("fetch", requests.len());
+        self.core.metrics.group(Self::COMMAND, requests.len());
         let replayable = requests.iter().map(|request| request.fetch_id.is_some());
         let mut replies: Vec<Self::Reply> = replayable.map(|replayable| Ok(self.leased(replayable))).collect();
         let mut open: Vec<(usize, Fetch)> = requests.into_iter().enumerate().collect();
@@ -180,7 +187,8 @@ impl Verb for FetchVerb {
                     (Ok(_), Err(_)) => {}
                 }
             }
-            // One that has something takes it along; a repeat of its id replays one call.
+            // A request that has jobs is finished, because a repeat of its id replays a single
+            // call.
             open.retain(|(place, request)| {
                 request.count > 0 && replies[*place].as_ref().is_ok_and(|leased| leased.records.is_empty())
             });
@@ -192,13 +200,14 @@ impl Verb for FetchVerb {
     }
 }
 
-/// Whether a script answered with a word instead of results.
+/// Returns true if the reply is the given word.
 fn says(answer: &redis::Value, word: &str) -> bool {
     matches!(answer, redis::Value::BulkString(tag) if tag == word.as_bytes())
 }
 
-impl FetchVerb {
-    /// What is due belongs in front of what is fetched. If more comes due than we can handle, fetching goes first.
+impl FetchCommand {
+    /// Handles due jobs before fetching, because they may be first in their queue. After
+    /// [`MOST_PORTIONS_DUE`] ticks the fetch goes ahead although more is due.
     async fn call_when_nothing_is_due(
         &self,
         requests: &[(usize, Fetch)],
@@ -212,12 +221,13 @@ impl FetchVerb {
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
-        self.core.apply_notes(notes)?;
+        self.core.apply_notes(notes, "fetch")?;
         Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1, reply::texts(met, "fetch")?))
     }
 
-    /// One call of the script, which may answer that something is due first if it is asked to look. If it fails after it was
-    /// sent, nobody knows whether jobs were leased: they are handed back as soon as Redis is there.
+    /// Calls the script once. With `looks_for_due` it replies `due` if something is due. If the
+    /// call fails after it was sent, it may have leased jobs; they are handed back once Redis is
+    /// reachable.
     async fn call(&self, requests: &[(usize, Fetch)], looks_for_due: bool) -> Result<redis::Value, Error> {
         let (call, was_sent) = (self.calls.next(), AtomicBool::new(false));
         let outcome = self.send(&call, requests, looks_for_due, &was_sent).await;
@@ -282,19 +292,21 @@ impl FetchVerb {
             }
         }
         let readable = |view| {
-            reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "a job cannot be read")).ok()
+            reply::record(view, "fetch")
+                .inspect_err(|error| tracing::error!(%error, "cannot parse a fetched job; skipping it"))
+                .ok()
         };
         Ok(views.into_iter().filter_map(readable).collect())
     }
 }
 
 impl Store {
-    /// Leases up to `count` jobs. More than one call can hold are leased in several, until there are enough or no more.
+    /// Leases up to `count` jobs, in several calls if one cannot lease that many.
     pub async fn fetch(&self, mut request: Fetch) -> Result<Leased, Error> {
         if let Some(tenant) = self.scope.tenant() {
-            // Queues of its own hold no others.
+            // A tenant's own queues contain only its jobs.
             request.tenant = Some(tenant.to_owned()).filter(|_| !self.scope.owns_queues());
-            // A name is its tenant's own, as a worker's and as that of a request which may be repeated.
+            // Names of workers and fetch ids belong to their tenant's namespace.
             for name in [&mut request.worker, &mut request.fetch_id].into_iter().flatten() {
                 *name = self.scope.worker(name);
             }
@@ -305,7 +317,7 @@ impl Store {
         }
         request.count = most;
         let mut leased = self.fetch.submit(request.clone()).await??;
-        // A request with its own id is answered by one call, because a repeat replays one call.
+        // A repeat of a fetch id replays a single call, so one call must answer it.
         while leased.records.len() < wanted && leased.records.len() % most == 0 && !leased.records.is_empty() {
             if request.fetch_id.is_some() {
                 break;

@@ -1,49 +1,50 @@
-//! Verbs on limits: how they are used, and what an admin says about them.
+//! Limits: their current usage, and settings by an admin.
 
 use super::script::{LIMIT_LIST, LIMIT_OVERRIDE};
 use super::{Error, Store, reply};
 use crate::job::time::At;
 use crate::job::{LimitKey, Quota, Window};
 
-/// Limits that are looked at for those of one tenant, or for the parts of one key, the last used first.
+/// Largest number of limits scanned for those of one tenant or the parts of one key, most recently
+/// used first.
 const MOST_LOOKED_AT: usize = 10_000;
 
-/// A limit as it is now. Times are milliseconds since the epoch.
+/// A limit in its current state. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitState {
     pub key: LimitKey,
     pub now: i64,
-    /// What holds, whoever set it.
+    /// The quota in effect.
     pub quota: Quota,
-    /// Jobs that are leased under it.
+    /// Number of active jobs under the limit.
     pub running: u64,
-    /// Starts in the window that ends now.
+    /// Number of starts in the window that ends now.
     pub started: u64,
-    /// When all of those are out of the window.
+    /// Time at which all of those starts have left the window.
     pub resets_at: Option<i64>,
-    /// From when on the throttle lets the next one start.
+    /// Time at which the throttle allows the next start.
     pub next_start: i64,
-    /// Available jobs.
+    /// Number of available jobs under the limit.
     pub available: u64,
-    /// Jobs that may start now; none where nothing limits them.
+    /// Number of jobs that may start now; `None` if nothing limits them.
     pub room: Option<u64>,
-    /// Until when nothing starts, because a handler said so.
+    /// Time until which nothing starts, because a worker asked for it in a nack.
     pub hold_until: Option<i64>,
-    /// Whether an override holds, and until when.
+    /// `Some` if an override is in effect; the inner value is its end, if it has one.
     pub overridden: Option<Option<i64>>,
-    /// What an admin set in place of the file's.
+    /// The quota that an admin has set in place of the configured one.
     pub admin: Option<Quota>,
-    /// What the file sets.
+    /// The quota in the configuration.
     pub file: Option<Quota>,
 }
 
 impl LimitState {
-    /// Available jobs that are held back.
+    /// Returns the number of available jobs that the limit holds back.
     pub fn waiting(&self) -> u64 {
         self.room.map_or(0, |room| self.available.saturating_sub(room))
     }
 
-    /// Until when what is used up stays so, as far as time alone decides.
+    /// Returns the time at which the limit may have room again, as far as time alone decides that.
     pub fn free_at(&self) -> i64 {
         let window = self.quota.rate.and(self.resets_at);
         let turn = self.quota.throttle.map(|_| self.next_start);
@@ -52,22 +53,22 @@ impl LimitState {
     }
 }
 
-/// Who says what holds for a limit.
+/// The setting of a limit that a call changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// An admin, in place of the file: a queue's own limit.
+    /// A queue's limit set by an admin, in place of the configured one.
     Admin,
-    /// An admin, for a while.
+    /// A temporary override by an admin.
     Override,
 }
 
 impl Store {
-    /// One limit, if it is known.
+    /// Returns a limit, if it has been used or set.
     pub async fn limit(&self, key: &LimitKey) -> Result<Option<LimitState>, Error> {
         Ok(self.read_limits(&["1", &self.scope.rate_key(&key.stored())]).await?.1.pop())
     }
 
-    /// Limits, those first that were used last, and how many there are.
+    /// Returns a page of limits, most recently used first, and the number of all limits.
     pub async fn limits(&self, offset: usize, most: usize) -> Result<(u64, Vec<LimitState>), Error> {
         if !self.scope.is_apart() {
             return self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await;
@@ -81,7 +82,7 @@ impl Store {
         Ok((keys.len() as u64, limits))
     }
 
-    /// The parts into which a key is divided, those first that were used last, at most so many; and how many there are.
+    /// Returns the number of parts of a key, and at most `most` of them, most recently used first.
     pub async fn limit_parts(&self, key: &LimitKey, most: usize) -> Result<(usize, Vec<LimitState>), Error> {
         let start = LimitKey::from_stored(&self.scope.rate_key(&key.stored())).start_of_parts();
         let mut command = redis::cmd("ZREVRANGE");
@@ -98,7 +99,7 @@ impl Store {
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
         let answer =
             LIMIT_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
-        let mut parts = reply::array(answer, "limits")?.into_iter();
+        let mut parts = reply::array(answer, "limit_list")?.into_iter();
         let mut next = || parts.next();
         let now = next().map(reply::number).unwrap_or_default();
         let total = next().map(reply::number).unwrap_or_default() as u64;
@@ -106,13 +107,13 @@ impl Store {
         while let (Some(key), Some(fields)) = (next(), next()) {
             let key = reply::text(key);
             let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
-            limits.push(limit(key, now, &reply::texts(fields, "limits")?)?);
+            limits.push(limit(key, now, &reply::texts(fields, "limit_list")?)?);
         }
         Ok((total, limits))
     }
 
-    /// Sets or removes what an admin says about a limit; whether there was something to remove. Who waits for it is let go
-    /// at once where it has room.
+    /// Sets a limit's quota at a layer, or removes it. Jobs that wait for the limit are released at
+    /// once if it has room now. Returns false if there was nothing to remove.
     pub async fn set_limit(
         &self,
         key: &LimitKey,
@@ -120,15 +121,16 @@ impl Store {
         quota: Option<&Quota>,
         until: Option<i64>,
     ) -> Result<bool, Error> {
-        Ok(self.say_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
+        Ok(self.write_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
     }
 
-    /// Overrides a limit; whether that will be over only after now, by the store's clock: otherwise nothing is stored.
+    /// Overrides a limit. Returns false, and stores nothing, if the override would end before the
+    /// store's current time.
     pub async fn override_limit(&self, key: &LimitKey, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
-        Ok(self.say_limit(key, Layer::Override, Some(quota), until).await? == 1)
+        Ok(self.write_limit(key, Layer::Override, Some(quota), until).await? == 1)
     }
 
-    async fn say_limit(
+    async fn write_limit(
         &self,
         key: &LimitKey,
         layer: Layer,
@@ -148,7 +150,7 @@ impl Store {
             command.arg(until.map(At::argument).unwrap_or_default());
         };
         let [outcome, notes] = reply::parts(LIMIT_OVERRIDE.call(&self.core.connection, fill).await?, "limit_override")?;
-        self.core.apply_notes(notes)?;
+        self.core.apply_notes(notes, "limit_override")?;
         Ok(reply::number(outcome))
     }
 }
@@ -172,7 +174,7 @@ fn limit(key: LimitKey, now: i64, fields: &[String]) -> Result<LimitState, Error
         file,
     ] = fields
     else {
-        return Err(Error::unreadable("limits"));
+        return Err(Error::unreadable("limit_list"));
     };
     let number = |text: &String| text.parse::<u64>().ok();
     let window =

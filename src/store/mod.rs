@@ -1,8 +1,8 @@
-//! The store: verbs of the domain on Redis, each one script. The only place that knows Redis.
+//! The store: operations on Redis, each of them one script. The only module that knows Redis.
 //!
-//! A [`Store`] is a cheap handle. Verbs that many clients use at once (enqueue, fetch, ack, nack) go through group
-//! commit; the others are sent as they come. Every writing call is harmless when repeated, so that one whose answer was
-//! lost is simply sent again.
+//! A [`Store`] is a cheap handle. Operations that many clients call at once (enqueue, fetch, ack,
+//! nack) go through group commit; the others are sent one by one. Every call that writes is
+//! idempotent, so a call whose reply was lost is sent again.
 
 mod ack;
 mod activity;
@@ -67,23 +67,23 @@ mod workflows;
 pub use ack::{Ack, Nack};
 pub use activity::EndedJobs;
 pub use address::Address;
-pub use api_keys::{KeyDropped, KeyKept, StoredKey};
+pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, Difference};
-pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
+pub use crons::{CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, StoredCron};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use debug::Stored;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
 pub use fairplay::{StagedByGem, TakeOver, Taken};
-pub use find::{Found, JobFilter};
+pub use find::{FoundJob, JobFilter};
 pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
-pub use noise::{Noise, NoiseReading, ThrottleUpdate};
+pub use noise::{NoisySnapshot, NoisySnapshotReply, ThrottleUpdate};
 pub use observation::Observation;
-pub use outbox::{DeliveryRoute, Destination, Inbox, OutboxEntry, Returned, TakenIn};
+pub use outbox::{DeliveryRoute, Destination, ImportOutcome, Inbox, OutboxEntry, Returned};
 pub use pools::{Dispatched, PoolStatus, Scheduling};
-pub use progress::{Checkpoint, Progress, Report, Told};
+pub use progress::{Checkpoint, Progress, ProgressOutcome, ProgressReport};
 pub use promotion::{Promoted, Served};
 pub use queues::{Queue, QueueStats};
 pub use redis_health::{HealthFinding, HealthReport, Severity};
@@ -99,12 +99,12 @@ pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use sidekiq_inventory::{GemClass, SidekiqTotals};
 pub use signals::Signal;
 pub use staged_jobs::StagedJob;
-pub use statistics::{Deeds, Lately, TenantStatistics};
+pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
-pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};
-pub use workers::{Beat, Directed, Heartbeat, Preference, Worker};
-pub use workflows::{CalledOff, WorkflowBegun, WorkflowFilter};
+pub use webhooks::{Delivery, DeliveryOutcome, SaveSubscriptionOutcome};
+pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
+pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 
 use crate::clock::Clock;
 use crate::job::Scope;
@@ -121,28 +121,29 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
+/// Schema version of the data in Redis. Data with another version is refused, because guessing its
+/// meaning could damage jobs.
 const SCHEMA: &str = "3";
 
-/// How long after the start a connection is waited for, to remove what other versions left.
+/// How long to wait for a connection after the start before giving up on removing old libraries.
 const TIDY_WITHIN: Duration = Duration::from_secs(600);
 
-/// Where the store is and how it behaves.
+/// Options of the store.
 #[derive(Clone)]
 pub struct Options {
     pub address: Address,
     pub namespace: String,
-    /// Deadline of every call.
+    /// Deadline of every call to Redis.
     pub call_timeout: Duration,
-    /// Replicas that confirm what clients are told is accepted; 0 for none.
+    /// Number of replicas that must confirm a write before a client gets its reply; 0 for none.
     pub wait_replicas: usize,
-    /// How long they may take.
+    /// Time limit for that confirmation.
     pub wait_replicas_timeout: Duration,
     pub clock: Clock,
     pub settings: Settings,
 }
 
-/// Numbers that scripts decide on; times in milliseconds.
+/// Settings that scripts use. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub visibility: u64,
@@ -183,21 +184,21 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,
-    enqueue: Arc<Batcher<jobs::Enqueue>>,
-    fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<ack::AckVerb>>,
-    nack: Arc<Batcher<ack::NackVerb>>,
-    /// Whose jobs its verbs see and touch.
+    enqueue: Arc<Batcher<jobs::EnqueueCommand>>,
+    fetch: Arc<Batcher<leases::FetchCommand>>,
+    ack: Arc<Batcher<ack::AckCommand>>,
+    nack: Arc<Batcher<ack::NackCommand>>,
+    /// The jobs that this handle can see and change.
     scope: Scope,
 }
 
-/// What every verb needs.
+/// State that all operations share.
 pub(crate) struct Core {
     connection: Connection,
     keys: Keys,
     clock: Clock,
     settings: Settings,
-    /// `settings` in the order in which `lua/lib/runtime.lua` reads them.
+    /// The first seven settings as text, in the order in which `lua/lib/runtime.lua` reads them.
     for_scripts: [String; 7],
     tasks: TaskTracker,
     metrics: StoreMetrics,
@@ -208,7 +209,7 @@ pub(crate) struct Core {
 }
 
 impl Store {
-    /// Opens the store; the connection is made in the background and kept until `stop`.
+    /// Opens the store. The connection is made in the background and kept until `stop`.
     pub fn open(
         options: Options,
         metrics: StoreMetrics,
@@ -246,33 +247,35 @@ impl Store {
             stop,
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
-            fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(ack::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(ack::NackVerb(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::EnqueueCommand::new(Arc::clone(&core)), tasks)),
+            fetch: Arc::new(Batcher::start(leases::FetchCommand::new(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(ack::AckCommand(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(ack::NackCommand(Arc::clone(&core)), tasks)),
             core,
             scope: Scope::ALL,
         })
     }
 
-    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
-    /// and limits keeps to it, and so do those on queues and crons if the tenant has some of its own: they take and return the
-    /// names that the tenant has for them. Those on rules, pools and keys are about all tenants and know no scope.
+    /// Returns a handle that is limited to a scope; anything outside it seems not to exist.
+    /// Operations on jobs, leases, workers, events and limits obey it. So do those on queues and
+    /// crons if the tenant has its own: they take and return the names that the tenant uses.
+    /// Operations on rules, pools and keys span all tenants and ignore the scope.
     pub fn within(&self, scope: &Scope) -> Store {
         Store { scope: scope.clone(), ..self.clone() }
     }
 
-    /// Whose jobs its verbs see and touch.
+    /// Returns the scope: the jobs that this handle can see and change.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// Waits for the first connection; the reason if there is none after `patience`.
+    /// Waits at most `patience` for the first connection. Returns the last failure if there is
+    /// none.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.core.connection.connected_within(patience).await
     }
 
-    /// Checks that calls can be carried out now: Redis is there and runs our scripts.
+    /// Checks that calls can be carried out now: Redis is reachable and runs the scripts.
     pub async fn ready_within(&self, patience: Duration) -> Result<(), Error> {
         let probe = async {
             self.connected_within(patience).await?;
@@ -281,29 +284,29 @@ impl Store {
         tokio::time::timeout(patience, probe).await.map_err(|_| Error::Timeout(patience))?.map(drop)
     }
 
-    /// What scripts tell all processes, from now on.
+    /// Subscribes to the signals that scripts send to all processes.
     pub fn signals(&self) -> broadcast::Receiver<Signal> {
         self.core.signals.subscribe()
     }
 
-    /// Waits until something comes due of which a call of this process told.
+    /// Waits until something is due that an earlier call of this process has announced.
     pub async fn due(&self) {
         self.core.due_timer.elapsed().await;
     }
 
-    /// The clock that the store's calls carry.
+    /// Returns the clock whose time the calls carry.
     pub fn clock(&self) -> &Clock {
         &self.core.clock
     }
 
-    /// The numbers that scripts decide on.
+    /// Returns the settings that scripts use.
     pub fn settings(&self) -> &Settings {
         &self.core.settings
     }
 }
 
 impl Core {
-    /// Appends what every script call starts with: its one key, the time and the settings.
+    /// Appends the first arguments of every script call: the key, the time and the settings.
     fn begin<'a>(&self, command: &'a mut Cmd) -> &'a mut Cmd {
         command.arg(1).arg(&self.keys.prefix);
         match self.clock.for_script() {
@@ -318,7 +321,8 @@ impl Core {
     }
 }
 
-/// Once there is a connection, removes what other versions left in Redis. Nothing depends on it but memory.
+/// Removes the function libraries of other versions once there is a connection. They only cost
+/// memory.
 async fn tidy(connection: Connection, stop: CancellationToken) {
     let work = async {
         connection.connected_within(TIDY_WITHIN).await?;
@@ -334,7 +338,7 @@ async fn tidy(connection: Connection, stop: CancellationToken) {
     }
 }
 
-/// A number as an optional argument: empty where there is none.
+/// Formats an optional number as an argument; empty if there is none.
 fn or_empty(number: Option<u64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! Noisy neighbours in the store: figures to judge them by, how they stand, and who is throttled.
+//! Noisy neighbours: the figures by which they are judged, and their throttles.
 
 use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
-use super::statistics::Deeds;
+use super::statistics::TenantActivity;
 use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
 use crate::fairness::Weight;
@@ -10,53 +10,57 @@ use crate::job::escape::{escape, unescape};
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
 
-/// The busiest tenants of a snapshot, and those drawn by lot: this bounds what a look costs.
+/// Number of busiest tenants in a snapshot, and of random others. They bound the cost of a
+/// snapshot.
 const BUSIEST: usize = 200;
 const SAMPLE: usize = 100;
 
-/// What there is to decide on.
+/// A snapshot of tenants for the noisy neighbour detector.
 #[derive(Clone, Debug, Default)]
-pub struct Noise {
+pub struct NoisySnapshot {
     pub snapshot: Snapshot,
-    /// How tenants stand, as documents.
+    /// Documents with the detector's state of a tenant, by tenant.
     pub documents: BTreeMap<String, String>,
 }
 
-/// A look at tenants.
+/// The reply to a request for a snapshot.
 #[derive(Clone, Debug)]
-pub enum NoiseReading {
-    /// No tenant is in sight, or what they do is not counted.
+pub enum NoisySnapshotReply {
+    /// There are no tenants with jobs, or activity is not recorded.
     Idle,
-    /// Another process decides.
+    /// Another process holds the detector's lock.
     Held,
-    Read(Box<Noise>),
+    Read(Box<NoisySnapshot>),
 }
 
-/// How one tenant is to stand.
+/// A change of one tenant's throttle.
 #[derive(Clone, Debug, Default)]
 pub struct ThrottleUpdate {
     pub id: String,
-    /// The document that holds so far, and the one that is to hold; empty for none.
+    /// The expected current document, and the new one; empty for none.
     pub before: String,
     pub after: String,
-    /// What is left of its weight in thousandths, until when (ms), and how many jobs it may have active.
+    /// The remaining part of the weight in thousandths, the end of the throttle in milliseconds,
+    /// and the limit on active jobs; `None` to remove the throttle.
     pub throttle: Option<(u32, i64, Option<u64>)>,
-    /// Kind of an event, and its data as JSON members.
+    /// The event to emit: its type, and its data as JSON members.
     pub event: Option<(&'static str, String)>,
 }
 
 impl Store {
-    /// Looks at the busiest tenants and a sample of the others, over so many minutes. A `holder` decides for `lease_ms`, unless another
-    /// one does, and says whether what tenants do is to be counted; without one this is only a look. Tenants of `besides` are looked at in any case.
-    pub async fn noise(
+    /// Takes a snapshot of the busiest tenants and a sample of the others, over `minutes`. With a
+    /// `holder`, takes or renews the detector's lock for `lease_ms`, unless another process holds
+    /// it; `counts` then keeps the recording of activity switched on. Without a holder, only reads.
+    /// Tenants in `besides` are always included.
+    pub async fn noisy_snapshot(
         &self,
         holder: Option<&str>,
         lease_ms: u64,
         counts: bool,
         minutes: u64,
         besides: &[&str],
-    ) -> Result<NoiseReading, Error> {
-        self.fold_activity().await?;
+    ) -> Result<NoisySnapshotReply, Error> {
+        self.sum_activity().await?;
         let fill = |command: &mut Cmd, _: bool| {
             let command =
                 self.core.begin(command).arg(holder.unwrap_or("")).arg(lease_ms).arg(u8::from(counts)).arg(minutes);
@@ -64,14 +68,17 @@ impl Store {
             besides.iter().for_each(|id| _ = command.arg(escape(id)));
         };
         match NOISY_SNAPSHOT.call(&self.core.connection, fill).await? {
-            Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| NoiseReading::Read(Box::new(noise))),
-            other if reply::text(other.clone()) == "held" => Ok(NoiseReading::Held),
-            _ => Ok(NoiseReading::Idle),
+            Value::Array(parts) => {
+                parse_snapshot(Value::Array(parts)).map(|snapshot| NoisySnapshotReply::Read(Box::new(snapshot)))
+            }
+            other if reply::text(other.clone()) == "held" => Ok(NoisySnapshotReply::Held),
+            _ => Ok(NoisySnapshotReply::Idle),
         }
     }
 
-    /// Changes how tenants stand. How many changed: those are left alone whose document is another one; none if another process than
-    /// the `holder` decides. Without a holder somebody decides by hand.
+    /// Applies throttle updates and returns how many tenants changed. Skips tenants whose document
+    /// is not the expected one. Changes none if a process other than `holder` has the detector's
+    /// lock; without a holder, the change was made by a person and needs no lock.
     pub async fn apply_throttles(&self, holder: Option<&str>, updates: &[ThrottleUpdate]) -> Result<u64, Error> {
         let fill = |command: &mut Cmd, _: bool| {
             let command = self.core.begin(command).arg(holder.unwrap_or(""));
@@ -89,45 +96,47 @@ impl Store {
     }
 }
 
-fn figures(jobs: &str, deeds: &str, runnable: u64) -> Figures {
-    let (jobs, deeds) = (TenantJobs::read(jobs, 0), Deeds::read(deeds));
+fn figures(jobs: &str, activity: &str, runnable: u64) -> Figures {
+    let (jobs, activity) = (TenantJobs::read(jobs, 0), TenantActivity::read(activity));
     Figures {
         depth: jobs.pending + jobs.available,
         runnable,
         active: jobs.active,
-        enqueued: deeds.enqueued,
-        pushes: deeds.pushes,
-        completed: deeds.completed,
-        failed: deeds.failed,
-        worker_ms: deeds.worker_ms,
+        enqueued: activity.enqueued,
+        pushes: activity.pushes,
+        completed: activity.completed,
+        failed: activity.failed,
+        worker_ms: activity.worker_ms,
     }
 }
 
-fn read_noise(answer: Value) -> Result<Noise, Error> {
-    let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots, runnable] =
-        reply::parts(answer, "noise")?;
-    let documents = reply::pairs(documents, "noise")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
+fn parse_snapshot(answer: Value) -> Result<NoisySnapshot, Error> {
+    let [now, span, with_jobs, of_minute, jobs, activity, documents, seen, lots, runnable] =
+        reply::parts(answer, "noisy_snapshot")?;
+    let documents =
+        reply::pairs(documents, "noisy_snapshot")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
     let read = |part: &[String]| TenantFigures {
         id: unescape(&part[0]),
         weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
         figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
     };
-    let seen: Vec<TenantFigures> = reply::texts(seen, "noise")?.chunks_exact(5).map(read).collect();
+    let seen: Vec<TenantFigures> = reply::texts(seen, "noisy_snapshot")?.chunks_exact(5).map(read).collect();
     let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
     let lots = (reply::number(lots).max(0) as usize).min(seen.len());
     let sample: Vec<usize> = (0..lots).filter(|place| seen[*place].figures.contends()).collect();
-    // Where the sample is all there is, it is known exactly who wants to be served; else as many as there are tenants with jobs.
+    // If the sample includes all tenants, the contenders are known exactly; otherwise every tenant
+    // with jobs counts as one.
     let contenders = if with_jobs < SAMPLE as u64 { contending } else { with_jobs.max(contending) };
     let snapshot = Snapshot {
         now: reply::number(now),
         span: reply::number(span).max(0) as u64,
         tenants: with_jobs.max(of_minute).max(active),
         contenders,
-        total: figures(&reply::text(jobs), &reply::text(deeds), reply::number(runnable).max(0) as u64),
+        total: figures(&reply::text(jobs), &reply::text(activity), reply::number(runnable).max(0) as u64),
         seen,
         sample,
     };
-    Ok(Noise { snapshot, documents })
+    Ok(NoisySnapshot { snapshot, documents })
 }

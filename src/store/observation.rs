@@ -1,52 +1,54 @@
-//! A main queue as scripts see it, before anything is promoted into it.
+//! The state of a main queue, as scripts report it before a promotion.
 
 use super::{Error, reply};
 use crate::fairness::{Closed, Gate, Rule};
 use redis::Value;
 use std::time::Instant;
 
-/// A main queue as a round finds it.
+/// The state of a main queue at the start of a round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     pub queue: String,
     pub staged: u64,
-    /// Tenants that wait for their turn.
+    /// Number of tenants that wait for their turn.
     pub waiting_tenants: u64,
-    /// Tenants with staged jobs: those that wait, those that are held, those of unknown weight and those whose
-    /// promoted jobs are blocked.
+    /// Number of tenants with staged jobs: waiting, held, blocked, or of unknown weight.
     pub staged_tenants: u64,
-    /// Tenants that have no turn before the webhook was asked what they weigh.
+    /// Number of tenants that have no turn until the weights webhook has returned their weight.
     pub unknown_tenants: u64,
-    /// Runnable jobs in the main queue.
+    /// Number of runnable jobs in the main queue.
     pub depth: u64,
-    /// Since when its oldest runnable job waits.
+    /// Time since which the oldest runnable job waits, in milliseconds.
     pub oldest: Option<i64>,
-    /// Jobs handed to workers since the queue's first use.
+    /// Number of jobs handed to workers since the queue's first use.
     pub taken: u64,
     pub active: u64,
-    /// For how long workers have found nothing since the last promotion, in milliseconds; none if the main queue does not know.
+    /// Time during which workers have found the queue empty since the last promotion, in
+    /// milliseconds; `None` if the main queue does not report it.
     pub idle_ms: Option<u64>,
-    /// Sum of the weights of all who wait, in thousandths.
+    /// Sum of the weights of all waiting tenants, in thousandths.
     pub total_weight: u64,
-    /// The depth up to which jobs pass straight through, while the planner's last word holds.
+    /// The depth up to which jobs pass straight through; set by the last round, and 0 after it has
+    /// expired.
     pub aim: u64,
-    /// Threads that were idle when their processes last reported.
+    /// Number of worker threads that were idle at the last report of their process.
     pub spare: u64,
-    /// When a main queue was looked at that is not looked at each time; none means now.
+    /// Time at which the main queue was observed, if it is not observed every time; `None` means
+    /// now.
     pub seen: Option<Instant>,
-    /// Processes that serve it, where that is told.
+    /// Number of processes that serve the queue, if known.
     pub processes: Option<u64>,
-    /// Why nothing can be promoted, whatever the rule says.
+    /// The reason why nothing can be promoted, regardless of the rule.
     pub hindrance: Option<Closed>,
 }
 
 impl Observation {
-    /// Whether somebody waits for it who is not held.
+    /// Returns true if a tenant that is not held waits for the queue.
     pub fn is_wanted(&self) -> bool {
         self.waiting_tenants + self.unknown_tenants > 0
     }
 
-    /// The gate of this queue under a rule.
+    /// Returns the gate of this queue under a rule.
     pub fn gate(&self, rule: &Rule, now: i64) -> Gate {
         let gate = Gate::read(rule, self.depth, self.oldest, now);
         match self.hindrance {
@@ -56,9 +58,10 @@ impl Observation {
     }
 }
 
-pub(super) fn observation(value: Value) -> Result<Observation, Error> {
-    let unreadable = || Error::unreadable("a queue's observation");
-    let mut parts = reply::texts(value, "a queue's observation")?.into_iter();
+/// Parses an observation in the reply to a command.
+pub(super) fn observation(value: Value, command: &str) -> Result<Observation, Error> {
+    let unreadable = || Error::unreadable(command);
+    let mut parts = reply::texts(value, command)?.into_iter();
     let queue = parts.next().ok_or_else(unreadable)?;
     let mut next = || parts.next().ok_or_else(unreadable);
     let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));

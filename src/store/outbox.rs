@@ -1,4 +1,5 @@
-//! Verbs for main queues that are not ours: promotion out of our Redis, the outbox, what comes in from there.
+//! Operations for external main queues: promotion into them, the outbox, and imports from their
+//! inbox.
 
 use super::codec::wire;
 use super::jobs::{self, Enqueued};
@@ -8,84 +9,89 @@ use super::{Error, Store, reply};
 use crate::job::{NewJob, id, json};
 use std::sync::Arc;
 
-/// Entries of an outbox that are read at once.
+/// Number of outbox entries that one call reads.
 const ENTRIES_PER_READ: i64 = 16;
 
-/// How promoted jobs reach a Sidekiq.
+/// The route of promoted jobs to a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryRoute {
-    /// It lives in our database: a promotion is one script.
+    /// The Sidekiq uses the store's own database: a promotion is one script.
     Here,
-    /// It lives in another database of our Redis: a promotion is one script that goes there and back.
+    /// The Sidekiq uses another database of the store's Redis: a promotion is one script that
+    /// switches databases.
     Database { theirs: u32, ours: u32 },
-    /// It lives elsewhere: a promotion puts jobs into an outbox, from where they are delivered.
+    /// The Sidekiq uses another Redis: a promotion puts jobs into an outbox, from where they are
+    /// delivered.
     Outbox { origin: String },
 }
 
-/// What a promotion hands its jobs to.
+/// The external main queue of a promotion.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// The main queue's name.
     pub name: String,
-    /// What its keys start with.
+    /// Prefix of the Sidekiq's keys.
     pub prefix: String,
     pub route: DeliveryRoute,
 }
 
-/// An entry of an outbox: jobs that were promoted together, or taken out of staging together to be handed back.
+/// An entry of an outbox: jobs that were promoted together, or unstaged together to be handed back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxEntry {
-    /// Tells the outboxes of different fairgates apart.
+    /// The [origin](Store::origin) of the store that wrote the entry.
     pub origin: String,
     pub sequence: u64,
-    /// Empty for jobs that are handed back.
+    /// The target queue; empty for jobs that are handed back.
     pub queue: String,
-    /// Of jobs that are handed back, each with its tenant before it.
+    /// Payloads of jobs. For jobs that are handed back, each payload follows its tenant.
     pub payloads: Vec<String>,
 }
 
-/// A promoted job that the other system does not want.
+/// A promoted job that the external main queue rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
     pub id: String,
-    /// What was said about it.
+    /// The error code of the rejection.
     pub code: String,
     pub message: String,
-    /// Whether somebody should look at it.
+    /// True if the job becomes a dead letter, for a person to inspect.
     pub is_dead: bool,
 }
 
-/// An entry of an inbox, brought into the form in which it is stored.
+/// The entries of an inbox that one call imports.
 pub struct Inbox<'a> {
-    /// The main queue whose jobs it holds.
+    /// The main queue that the jobs come from.
     pub main_queue: &'a str,
     pub name: &'a str,
-    /// The sequence up to which it had been taken in.
+    /// The sequence up to which the inbox had been imported when the entries were read.
     pub before: u64,
-    /// The sequence of the last entry that is taken in now.
+    /// The sequence of the last entry of this import.
     pub after: u64,
-    /// The token of the release that takes them in to hand them back; empty if they are to be promoted.
+    /// The token of the release that imports the jobs to hand them back; empty if they are to be
+    /// promoted.
     pub release: &'a str,
 }
 
-/// What became of entries of an inbox.
+/// The outcome of an import.
 #[derive(Clone, Debug)]
-pub enum TakenIn {
+pub enum ImportOutcome {
     Stored,
-    /// Somebody else took them in.
-    Before,
-    /// Other plan rules hold than those they were prepared under.
+    /// Another process has imported the entries.
+    AlreadyImported,
+    /// The plan rules have changed since the jobs were prepared.
     Stale,
-    /// A plan rule has as many jobs staged as it may: they have to wait.
+    /// A plan rule has reached its limit of staged jobs; the entries stay in the inbox.
     Full {
         rule: String,
     },
-    /// A release hands jobs of the main queue back; or, to a release, it holds no more.
+    /// A release of the main queue is in progress; if the import belongs to a release, that release
+    /// has ended.
     Released,
 }
 
 impl Store {
-    /// What tells this store from any other, now and later: outboxes and inboxes are named by it.
+    /// Returns the unique id of this store, which is created on the first call. Outboxes and
+    /// inboxes are named by it.
     pub async fn origin(&self) -> Result<String, Error> {
         let mut set = redis::cmd("HSETNX");
         set.arg(self.core.keys.state()).arg("origin").arg(id::generate());
@@ -95,20 +101,21 @@ impl Store {
         Ok(reply::text(self.core.command("origin", get).await?))
     }
 
-    /// The prefix of all keys of this store.
+    /// Returns the prefix of all keys of this store.
     pub fn prefix(&self) -> &str {
         &self.core.keys.prefix
     }
 
-    /// Whether scripts may go to another database.
+    /// Checks that scripts may switch to another database.
     pub async fn can_select(&self, database: u32) -> Result<(), Error> {
         let mut command = redis::cmd("EVAL");
         command.arg("redis.call('SELECT', ARGV[1]) return redis.call('EXISTS', 'queues')").arg(0).arg(database);
         self.core.command("select", command).await.map(drop)
     }
 
-    /// Promotes up to `jobs` staged jobs into a queue of another system, or into the outbox on their way there.
-    pub async fn forward(
+    /// Promotes up to `jobs` staged jobs into a queue of an external main queue, or into the outbox
+    /// on their way there.
+    pub async fn promote_external(
         &self,
         rule: &str,
         token: &str,
@@ -131,7 +138,8 @@ impl Store {
         promotion::promoted(OUTBOX_PROMOTE.call(&self.core.connection, fill).await?)
     }
 
-    /// The first entries of the outbox of a rule, or of a source of jobs that are handed back.
+    /// Returns the first entries of an outbox. `name` is the rule, or the source to which jobs are
+    /// handed back.
     pub async fn outbox(&self, name: &str) -> Result<Vec<OutboxEntry>, Error> {
         let mut command = redis::cmd("LRANGE");
         command.arg(self.core.keys.outbox(name)).arg(0).arg(ENTRIES_PER_READ - 1);
@@ -139,13 +147,14 @@ impl Store {
         entries.iter().map(|entry| parse_entry(entry).ok_or_else(|| Error::unreadable("outbox"))).collect()
     }
 
-    /// Takes what has been delivered out of an outbox.
-    pub async fn confirm(&self, name: &str, sequence: u64) -> Result<(), Error> {
+    /// Removes delivered entries from an outbox, up to `sequence`.
+    pub async fn confirm_outbox(&self, name: &str, sequence: u64) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
         OUTBOX_CONFIRM.call(&self.core.connection, fill).await.map(drop)
     }
 
-    /// Takes back promoted jobs that the other system does not want: they are discarded, as dead letters where somebody should look.
+    /// Takes back promoted jobs that the main queue rejected, and discards them; those marked as
+    /// dead become dead letters.
     pub async fn take_back(&self, jobs: &[Returned]) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
@@ -160,21 +169,26 @@ impl Store {
         for id in gone {
             tracing::error!(
                 id,
-                "a job that its main queue does not want was kept for too short: raise retention.completed"
+                "the record of a job that its main queue rejected has expired; raise retention.completed"
             );
         }
         Ok(())
     }
 
-    /// The sequence up to which an inbox has been taken in.
-    pub async fn taken_in(&self, inbox: &str) -> Result<u64, Error> {
+    /// Returns the sequence up to which an inbox has been imported.
+    pub async fn imported_up_to(&self, inbox: &str) -> Result<u64, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.inboxes()).arg(inbox);
         Ok(reply::number(self.core.command("inbox", command).await?).max(0) as u64)
     }
 
-    /// Stages what came through an inbox: all of it, and once.
-    pub async fn take_in(&self, inbox: &Inbox<'_>, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<TakenIn, Error> {
+    /// Stages the jobs of an inbox: all of them or none, and exactly once.
+    pub async fn import_inbox(
+        &self,
+        inbox: &Inbox<'_>,
+        jobs: Vec<NewJob>,
+        rules: Arc<str>,
+    ) -> Result<ImportOutcome, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(inbox.name).arg(inbox.before).arg(inbox.after);
             command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
@@ -182,19 +196,20 @@ impl Store {
         };
         let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?);
         match answer.as_str() {
-            "taken" => return Ok(TakenIn::Before),
-            "released" => return Ok(TakenIn::Released),
-            // Without jobs there is nothing else to tell.
-            "ok" => return Ok(TakenIn::Stored),
+            "taken" => return Ok(ImportOutcome::AlreadyImported),
+            "released" => return Ok(ImportOutcome::Released),
+            // `ok` without further values: there were no jobs.
+            "ok" => return Ok(ImportOutcome::Stored),
             _ => {}
         }
-        Ok(match jobs::enqueued(&self.core, &answer, jobs)? {
-            Enqueued::Full { rule, .. } => TakenIn::Full { rule },
-            Enqueued::Stale(_) => TakenIn::Stale,
-            Enqueued::Stored(_) | Enqueued::Duplicate { .. } => TakenIn::Stored,
-            // Nothing that came through an inbox is unique, nor kept out by a bound or a tenant's limit.
+        Ok(match jobs::enqueued(&self.core, "inbox_import", &answer, jobs)? {
+            Enqueued::Full { rule, .. } => ImportOutcome::Full { rule },
+            Enqueued::Stale(_) => ImportOutcome::Stale,
+            Enqueued::Stored(_) | Enqueued::Duplicate { .. } => ImportOutcome::Stored,
+            // Jobs of an inbox are never unique, and neither bounds nor tenants' limits apply to
+            // them.
             Enqueued::Exists { .. } | Enqueued::Bounded { .. } | Enqueued::Limited(_) => {
-                return Err(Error::unreadable("drain"));
+                return Err(Error::unreadable("inbox_import"));
             }
         })
     }

@@ -1,4 +1,4 @@
-//! The verb that makes a dispatch policy hold, in the words that scripts read.
+//! Replacement of the dispatch policy, in the form that scripts read.
 
 use super::codec::wire;
 use super::script::POLICY;
@@ -10,8 +10,8 @@ use crate::job::id;
 use redis::Cmd;
 
 impl Store {
-    /// Replaces the policy if `expected` is still the version of the rules; whether it was. `document` is for other processes;
-    /// each of `changes` becomes an event.
+    /// Replaces the policy if `expected` is still the version of the rules; returns false if it is
+    /// not. `document` is the policy for other processes. Emits an event for each of `changes`.
     pub async fn replace_policy(
         &self,
         expected: &str,
@@ -37,7 +37,8 @@ impl Store {
     }
 }
 
-/// What there is to look at, a letter each: `lua/commands/policy.lua` has their meanings.
+/// Returns one letter for each feature that the policy uses. `lua/commands/policy.lua` documents
+/// them.
 fn letters(policy: &Policy) -> String {
     let sharing: Vec<&TenantFairness> = sharing(policy).into_iter().map(|(_, fairness)| fairness).collect();
     let (off, on): (Vec<&TenantFairness>, Vec<_>) = sharing.into_iter().partition(|fairness| fairness.is_off());
@@ -57,7 +58,7 @@ fn letters(policy: &Policy) -> String {
     .collect()
 }
 
-/// Patterns and keys of the limits on types, in the order in which they are looked for.
+/// Returns patterns and keys of the limits on job types, in the order in which they are matched.
 fn types(policy: &Policy) -> String {
     let of_type = |rule: &LimitRule| match &rule.target {
         Target::Type(pattern) => Some((pattern.to_string(), rule.key().stored().to_string())),
@@ -66,7 +67,8 @@ fn types(policy: &Policy) -> String {
     wire::pairs(policy.limits.iter().filter_map(of_type))
 }
 
-/// Every queue that may differ from the others in how tenants share it, and then all others.
+/// Returns how tenants share each queue that the policy names, followed by `*` for all other
+/// queues.
 fn sharing(policy: &Policy) -> Vec<(&str, &TenantFairness)> {
     let named = policy.queues.keys().map(String::as_str);
     let pooled = policy.pools.iter().flat_map(|pool| pool.queues.iter().map(|place| place.queue.as_str()));
@@ -81,7 +83,7 @@ fn sharing(policy: &Policy) -> Vec<(&str, &TenantFairness)> {
 fn push_sharing(command: &mut Cmd, policy: &Policy) {
     let of_all = &policy.tenant_fairness;
     let default = TenantFairness::default();
-    // Those that do as all others do need no word of their own.
+    // Queues that share like all others need no entry.
     let is_own =
         |(queue, fairness): &(&str, &TenantFairness)| *fairness != if *queue == "*" { &default } else { of_all };
     let own: Vec<_> = sharing(policy).into_iter().filter(is_own).collect();
@@ -119,7 +121,8 @@ fn push_pool(command: &mut Cmd, pool: &Pool) {
     });
 }
 
-/// `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
+/// Formats a starvation prevention: `rotation ms, ratio, most in a row, aging: every ms, step,
+/// most`; empty if it is off.
 fn prevention(starvation: &Starvation) -> String {
     if !starvation.enabled {
         return String::new();

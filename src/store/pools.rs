@@ -1,70 +1,72 @@
-//! How dispatch goes: pools with their workers and jobs, and what queues handed out within the last minute.
+//! Dispatch statistics: workers and jobs of pools, and dispatches of queues within the last minute.
 
 use super::script::POOL_LIST;
 use super::{Error, Store, reply};
 use std::collections::BTreeMap;
 
-/// Dispatches are counted by the second and told of the last sixty of them.
+/// Dispatches are counted per second; statistics cover this many seconds.
 const WINDOW_SECONDS: i64 = 60;
 
-/// A pool's workers and jobs.
+/// Numbers of a pool's workers and jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
     pub active_workers: u64,
     pub active_jobs: u64,
 }
 
-/// What a queue handed out within the last minute.
+/// Dispatches of a queue within the last minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dispatched {
     pub jobs: u64,
-    /// How long those jobs were available, all together.
+    /// Sum of the times that those jobs were available, in milliseconds.
     pub waited_ms: u64,
-    /// Jobs that are active now, whenever they began.
+    /// Number of jobs that are active now, regardless of their start.
     pub active: u64,
 }
 
 impl Dispatched {
-    /// Its share of so many dispatches, in ten thousandths; 0 where there are none.
+    /// Returns the queue's share of `total` dispatches, from 0 to 1 and rounded to four digits; 0
+    /// if there were none.
     pub fn ratio(&self, total: u64) -> f64 {
         let share = self.jobs as f64 / total.max(1) as f64;
         (share * 1e4).round() / 1e4
     }
 
-    /// How long a job was available before it was handed out.
+    /// Returns the average time in milliseconds that a job was available before its dispatch.
     pub fn average_wait_ms(&self) -> u64 {
         self.waited_ms.checked_div(self.jobs).unwrap_or(0)
     }
 }
 
-/// Dispatch as it is now.
+/// Dispatch statistics of queues and pools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scheduling {
     pub queues: BTreeMap<String, Dispatched>,
-    /// In the order in which they were asked for.
+    /// Pools in the order of the request.
     pub pools: Vec<PoolStatus>,
 }
 
 impl Scheduling {
-    /// What all queues together handed out within the last minute.
+    /// Returns the number of dispatches of all queues within the last minute.
     pub fn total(&self) -> u64 {
         self.queues.values().map(|queue| queue.jobs).sum()
     }
 }
 
 impl Store {
-    /// What the queues of the scope do, and some pools, which are named as in the store.
+    /// Returns statistics of all queues in the scope and of the given pools. `pools` are names in
+    /// the store.
     pub async fn scheduling(&self, pools: &[&str]) -> Result<Scheduling, Error> {
         let answer =
             POOL_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(pools)).await?;
-        let mut parts = reply::array(answer, "pools")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("pools"));
+        let mut parts = reply::array(answer, "pool_list")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("pool_list"));
         let now = reply::number(next()?) / 1000;
         let mut queues: BTreeMap<String, Dispatched> = BTreeMap::new();
-        for (queue, active) in reply::pairs(next()?, "pools")? {
+        for (queue, active) in reply::pairs(next()?, "pool_list")? {
             queues.insert(queue, Dispatched { active: active.parse().unwrap_or(0), ..Dispatched::default() });
         }
-        for (field, packed) in reply::pairs(next()?, "pools")? {
+        for (field, packed) in reply::pairs(next()?, "pool_list")? {
             let Some((queue, second)) = field.rsplit_once(' ') else { continue };
             if second.parse().is_ok_and(|second: i64| second > now - WINDOW_SECONDS) {
                 let packed: u64 = packed.parse().unwrap_or(0);
@@ -75,7 +77,7 @@ impl Store {
         }
         let mut statuses = Vec::with_capacity(pools.len());
         for _ in pools {
-            let [workers, jobs] = reply::parts(next()?, "pools")?;
+            let [workers, jobs] = reply::parts(next()?, "pool_list")?;
             let (workers, jobs) = (reply::number(workers), reply::number(jobs));
             statuses.push(PoolStatus { active_workers: workers as u64, active_jobs: jobs as u64 });
         }

@@ -1,4 +1,4 @@
-//! How far a job's work has got: progress for people, checkpoints for its next attempt.
+//! Progress of active jobs for people, and checkpoints for the next attempt.
 
 use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
@@ -6,17 +6,17 @@ use super::{Error, Store};
 use crate::job::escape::{escape, unescape};
 use redis::Value;
 
-/// What a worker tells about a job that it runs; `data` and `message` as JSON.
+/// A worker's progress report about its job. `data` and `message` are JSON.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ProgressReport {
     pub worker: Option<String>,
-    /// From 0 to 1.
+    /// The completed part, from 0 to 1.
     pub progress: Option<f64>,
     pub data: Option<String>,
     pub message: Option<String>,
 }
 
-/// How far a job has got.
+/// A job's state and its last reported progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     pub state: String,
@@ -26,7 +26,7 @@ pub struct Progress {
     pub updated: Option<i64>,
 }
 
-/// What is kept for the next attempt: state as JSON, how many were kept, when.
+/// A checkpoint for the next attempt: its state as JSON, its number, and its time in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     pub state: String,
@@ -34,12 +34,12 @@ pub struct Checkpoint {
     pub created: i64,
 }
 
-/// What became of a verb about a job's progress.
+/// The outcome of an operation on a job's progress.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told<T> {
+pub enum ProgressOutcome<T> {
     Done(T),
     Missing,
-    /// The job ended, or somebody else holds it.
+    /// The job is not active, or another worker holds it.
     Conflict {
         state: String,
         holder: Option<String>,
@@ -47,8 +47,8 @@ pub enum Told<T> {
 }
 
 impl Store {
-    /// Takes a report about a job. One that nobody runs stays as it is.
-    pub async fn progress(&self, id: &str, report: &Report) -> Result<Told<Progress>, Error> {
+    /// Records a worker's report. A job that is not active stays as it is.
+    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<Progress>, Error> {
         let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
         let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
         let answer = PROGRESS
@@ -63,7 +63,7 @@ impl Store {
         let mut parts = reply::array(answer, "progress")?.into_iter();
         let state = parts.next().map(reply::text).unwrap_or_default();
         match state.as_str() {
-            "missing" => return Ok(Told::Missing),
+            "missing" => return Ok(ProgressOutcome::Missing),
             "conflict" => return Ok(conflict(parts)),
             _ => {}
         }
@@ -71,64 +71,66 @@ impl Store {
         read(&state, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
     }
 
-    /// How far a job has got, without changing anything.
-    pub async fn progress_of(&self, id: &str) -> Result<Told<Progress>, Error> {
-        let Some(record) = self.job(id).await? else { return Ok(Told::Missing) };
+    /// Returns a job's progress.
+    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<Progress>, Error> {
+        let Some(record) = self.job(id).await? else { return Ok(ProgressOutcome::Missing) };
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
         let fields = reply::texts(self.core.command("progress", command).await?, "progress")?;
         read(&record.state, &record.attempt.to_string(), fields)
     }
 
-    /// Keeps a state, a JSON text, for the next attempt.
-    pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<Told<Checkpoint>, Error> {
+    /// Stores a checkpoint for the next attempt. `state` is JSON.
+    pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<ProgressOutcome<Checkpoint>, Error> {
         let op = crate::job::id::generate();
-        let told = self.checkpoint_call(id, &["put", state, &op]).await?;
-        Ok(match told {
-            Told::Done((sequence, created)) => Told::Done(Checkpoint { state: state.to_owned(), sequence, created }),
-            Told::Missing => Told::Missing,
-            Told::Conflict { state, holder } => Told::Conflict { state, holder },
+        let outcome = self.checkpoint_call(id, &["put", state, &op]).await?;
+        Ok(match outcome {
+            ProgressOutcome::Done((sequence, created)) => {
+                ProgressOutcome::Done(Checkpoint { state: state.to_owned(), sequence, created })
+            }
+            ProgressOutcome::Missing => ProgressOutcome::Missing,
+            ProgressOutcome::Conflict { state, holder } => ProgressOutcome::Conflict { state, holder },
         })
     }
 
-    /// Forgets what was kept; false if there is no such job.
+    /// Deletes a job's checkpoint. Returns false if there is no such job.
     pub async fn drop_checkpoint(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != Told::Missing)
+        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != ProgressOutcome::Missing)
     }
 
-    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<Told<(u64, i64)>, Error> {
+    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<ProgressOutcome<(u64, i64)>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(words).arg(self.scope.word());
         };
         let answer = CHECKPOINT.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "checkpoint")?.into_iter();
         match parts.next().map(reply::text).unwrap_or_default().as_str() {
-            "missing" => Ok(Told::Missing),
+            "missing" => Ok(ProgressOutcome::Missing),
             "conflict" => Ok(conflict(parts)),
             sequence => {
                 let created = parts.next().map_or(0, reply::number);
-                Ok(Told::Done((sequence.parse().unwrap_or(0), created)))
+                Ok(ProgressOutcome::Done((sequence.parse().unwrap_or(0), created)))
             }
         }
     }
 }
 
-fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> Told<T> {
+fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> ProgressOutcome<T> {
     let mut next = || parts.next().map(reply::text).filter(|text| !text.is_empty());
-    Told::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
+    ProgressOutcome::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
 }
 
-/// What the store keeps of reports: attempt, progress, data, message, time.
-fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<Told<Progress>, Error> {
+/// Parses the stored progress: attempt, progress, data, message, time.
+fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
     let [of_attempt, progress, data, message, updated] =
         <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
-    // An attempt begins anew.
+    // A new attempt starts without progress.
     if of_attempt.is_empty() || (state == "active" && of_attempt != attempt) {
-        return Ok(Told::Done(Progress { state: state.to_owned(), ..Progress::default() }));
+        return Ok(ProgressOutcome::Done(Progress { state: state.to_owned(), ..Progress::default() }));
     }
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Ok(Told::Done(Progress {
-        // Whoever told anything and succeeded has got to the end.
+    Ok(ProgressOutcome::Done(Progress {
+        // A completed job that reported any progress has reached the end.
         progress: if state == "completed" { Some(1.0) } else { progress.parse().ok() },
         state: state.to_owned(),
         data: some(data),

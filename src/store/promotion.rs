@@ -1,4 +1,4 @@
-//! Promotion out of staging: what tenants weigh in it, and whose jobs went.
+//! Promotion of staged jobs into the main queue, and the tenants' weights for it.
 
 use super::codec::wire;
 use super::script::{PROMOTE, REWEIGH};
@@ -8,25 +8,25 @@ use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
 
-/// What a promotion did.
+/// The outcome of a promotion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Promoted {
-    /// Jobs of each tenant, and how many are left in staging.
+    /// Jobs were promoted, as far as there were any. `left` is the number of jobs still staged.
     Jobs {
         promoted: u64,
         left: u64,
         tenants: Vec<Served>,
-        /// The call had enough before it came to the number that was asked for.
+        /// The call reached its own limit before the requested number; the caller may promote more.
         more: bool,
     },
-    /// The lock is another's.
+    /// The caller has lost the rule's lock.
     Lost,
     Paused,
-    /// The main queue takes nothing now.
+    /// The gate of the main queue is closed.
     Closed(Closed),
 }
 
-/// A tenant that was served.
+/// A tenant whose jobs were promoted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
     pub tenant: String,
@@ -35,7 +35,8 @@ pub struct Served {
 }
 
 impl Store {
-    /// Changes tenants' weights; how many changed, or `None` if the lock is another's.
+    /// Changes tenants' weights. Returns the number of tenants that changed, or `None` if the
+    /// caller has lost the rule's lock. `told` is true if the weights come from the webhook.
     pub async fn reweigh(
         &self,
         rule: &str,

@@ -1,4 +1,4 @@
-//! Queues: which there are, and how many jobs of each state they hold.
+//! Queues: their names, and the numbers of their jobs by state.
 
 use super::script::{OLDEST_JOB, QUEUE_BOUND, QUEUE_PAUSE};
 use super::{Error, Store, reply};
@@ -12,23 +12,23 @@ pub struct Queue {
     pub created: i64,
 }
 
-/// Jobs of a queue by state, and its oldest waiting one.
+/// Numbers of a queue's jobs by state, and its oldest waiting job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueStats {
     pub counts: BTreeMap<&'static str, i64>,
-    /// When the oldest job that may run became available.
+    /// Time at which the oldest runnable job became available, in milliseconds.
     pub oldest_available: Option<i64>,
 }
 
 impl QueueStats {
-    /// Jobs in a state.
+    /// Returns the number of jobs in a state.
     pub fn count(&self, state: State) -> i64 {
         self.counts.get(state.name()).copied().unwrap_or(0)
     }
 }
 
 impl Store {
-    /// All queues of the scope, by the name that it has for them.
+    /// Returns all queues of the scope, sorted by name.
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.queues());
@@ -42,7 +42,7 @@ impl Store {
         Ok(queues)
     }
 
-    /// The number of all queues, and of paused ones, whoever asks.
+    /// Returns the numbers of all queues and of paused ones, regardless of the scope.
     pub async fn queue_numbers(&self) -> Result<(u64, u64), Error> {
         let size = async |key: String| {
             let mut command = redis::cmd("HLEN");
@@ -52,7 +52,7 @@ impl Store {
         Ok((size(self.core.keys.queues()).await?, size(self.core.keys.paused()).await?))
     }
 
-    /// A queue by its name.
+    /// Returns a queue by its name.
     pub async fn queue(&self, name: &str) -> Result<Option<Queue>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.queues()).arg(&*self.scope.qualified(name));
@@ -60,7 +60,7 @@ impl Store {
         Ok(created.parse().ok().map(|created| Queue { name: name.to_owned(), created }))
     }
 
-    /// Jobs of a queue by state.
+    /// Returns the numbers of a queue's jobs by state.
     pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.counts(&self.scope.qualified(queue)));
@@ -74,13 +74,14 @@ impl Store {
         Ok(counts)
     }
 
-    /// Jobs of a queue by state, and its oldest waiting one.
+    /// Returns the numbers of a queue's jobs by state, and its oldest waiting job.
     pub async fn queue_stats(&self, queue: &str) -> Result<QueueStats, Error> {
         let counts = self.queue_counts(queue).await?;
         Ok(QueueStats { counts, oldest_available: self.oldest_available(queue).await? })
     }
 
-    /// Whether one of these queues holds a job that nothing blocks. They are named as in the store, as those of a [`Fetch`] are.
+    /// Returns true if one of these queues has a runnable job. `queues` are names in the store, as
+    /// in a [`Fetch`].
     ///
     /// [`Fetch`]: super::Fetch
     pub async fn have_runnable(&self, queues: &[String]) -> Result<bool, Error> {
@@ -98,11 +99,12 @@ impl Store {
     }
 }
 
-/// Queues that may be paused, or bounded, at a time.
+/// Largest number of queues that may be paused, and of those that may have a bound.
 const MOST_SET: usize = 10_000;
 
 impl Store {
-    /// Pauses a queue, or lets it go on; when it was paused, if it is now. `None` if as many are paused as may be.
+    /// Pauses or resumes a queue. Returns the start of the pause if the queue is paused now; the
+    /// outer `None` if the largest number of queues is paused already.
     pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
         let queue = self.scope.qualified(queue);
         let answer = QUEUE_PAUSE
@@ -116,14 +118,14 @@ impl Store {
         }
     }
 
-    /// Since when a queue is paused, if it is.
+    /// Returns the time at which a queue was paused, if it is.
     pub async fn paused_since(&self, queue: &str) -> Result<Option<i64>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.paused()).arg(&*self.scope.qualified(queue));
         Ok(reply::text(self.core.command("paused", command).await?).parse().ok())
     }
 
-    /// Paused queues, by name.
+    /// Returns the start of the pause by paused queue.
     pub async fn paused_queues(&self) -> Result<BTreeMap<String, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.paused());
@@ -134,7 +136,8 @@ impl Store {
         Ok(pairs.into_iter().filter_map(own).collect())
     }
 
-    /// Bounds a queue, or removes its bound; false if as many queues have one as may.
+    /// Sets or removes a queue's bound. Returns false if the largest number of queues has a bound
+    /// already.
     pub async fn set_bound(&self, queue: &str, bound: Option<&Bound>) -> Result<bool, Error> {
         let packed = bound.map(Bound::packed).unwrap_or_default();
         let queue = self.scope.qualified(queue);
@@ -144,14 +147,15 @@ impl Store {
         Ok(reply::number(QUEUE_BOUND.call(&self.core.connection, fill).await?) == 1)
     }
 
-    /// A queue's bound, if it has one.
+    /// Returns a queue's bound, if it has one.
     pub async fn bound(&self, queue: &str) -> Result<Option<Bound>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.bounds()).arg(&*self.scope.qualified(queue));
         Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?)))
     }
 
-    /// Jobs that ended in a state since a moment, as far as they are still kept.
+    /// Returns the number of jobs that ended in a state since `since`. Jobs whose retention is over
+    /// are not counted.
     pub async fn ended_since(&self, state: State, since: i64) -> Result<u64, Error> {
         let mut command = redis::cmd("ZCOUNT");
         command.arg(self.core.keys.finished(state.name())).arg(since).arg("+inf");

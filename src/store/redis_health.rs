@@ -1,4 +1,4 @@
-//! A look at the Redis server itself: whether we may use it, and what of its settings can lose jobs.
+//! Checks of a Redis server: whether fairgate can use it, and whether its settings can lose jobs.
 
 use super::address::RawConnection;
 use super::{Address, Error, SCHEMA, keys, replication, reply};
@@ -6,14 +6,15 @@ use crate::clock::Clock;
 use redis::Cmd;
 use std::time::{Duration, Instant};
 
-/// The oldest Redis whose commands our scripts use (`ZADD LT`, `XTRIM MINID`).
+/// The oldest supported Redis: scripts use `ZADD LT` and `XTRIM MINID`.
 const OLDEST: (u32, u32) = (6, 2);
-/// The oldest Redis of another system that jobs are promoted into.
+/// The oldest supported Redis of an external main queue.
 const OLDEST_OTHER: (u32, u32) = (5, 0);
-/// Clocks that differ by more than this make timestamps confusing, though nothing else depends on them.
+/// Largest tolerated clock difference. A larger one makes timestamps confusing, but nothing else
+/// depends on it.
 const TOLERATED_SKEW_MS: i64 = 2000;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Good,
@@ -21,7 +22,7 @@ pub enum Severity {
     Bad,
 }
 
-/// One thing that was looked at, and what to do about it.
+/// The result of one check, with advice if there is something to do.
 #[derive(Clone, Debug)]
 pub struct HealthFinding {
     pub severity: Severity,
@@ -29,14 +30,14 @@ pub struct HealthFinding {
     pub advice: Option<String>,
 }
 
-/// Everything that was found.
+/// The results of all checks.
 #[derive(Clone, Debug, Default)]
 pub struct HealthReport {
     pub findings: Vec<HealthFinding>,
 }
 
 impl HealthReport {
-    /// Whether fairgate can work with this server.
+    /// Returns true if fairgate can use this server.
     pub fn is_usable(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Bad)
     }
@@ -45,26 +46,27 @@ impl HealthReport {
         self.findings.push(HealthFinding { severity, what: what.into(), advice: advice.map(str::to_owned) });
     }
 
-    /// Connects and looks. `wait_replicas` is the number of replicas that are to confirm each job.
+    /// Connects and runs all checks. `wait_replicas` is the number of replicas that must confirm
+    /// each job.
     pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> HealthReport {
-        let mut inspection = HealthReport::default();
-        match tokio::time::timeout(deadline, inspection.look(address, namespace, wait_replicas)).await {
+        let mut report = HealthReport::default();
+        match tokio::time::timeout(deadline, report.run(address, namespace, wait_replicas)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => inspection.add(
+            Ok(Err(error)) => report.add(
                 Severity::Bad,
                 format!("Redis cannot be used: {error}"),
-                Some("check store.url, the password, and that the server runs and accepts connections from here"),
+                Some("check store.url, the password, and that the server runs and accepts connections from this host"),
             ),
-            Err(_) => inspection.add(
+            Err(_) => report.add(
                 Severity::Bad,
                 format!("Redis did not answer within {deadline:?}"),
-                Some("check store.url and the network between here and there"),
+                Some("check store.url and the network"),
             ),
         }
-        inspection
+        report
     }
 
-    async fn look(&mut self, address: &Address, namespace: &str, wait_replicas: usize) -> Result<(), Error> {
+    async fn run(&mut self, address: &Address, namespace: &str, wait_replicas: usize) -> Result<(), Error> {
         let failed = |error: redis::RedisError| Error::from_redis(&error).0;
         let mut connection = address.open().map_err(failed)?.connect().await.map_err(failed)?.connection;
         let started = Instant::now();
@@ -76,16 +78,16 @@ impl HealthReport {
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim().to_owned()
         };
-        self.look_at_version(&field("redis_version"), &field("server_name"));
-        self.look_at_role(&field("role"));
-        self.look_at_durability(&field, &mut connection).await;
+        self.check_version(&field("redis_version"), &field("server_name"));
+        self.check_role(&field("role"));
+        self.check_durability(&field, &mut connection).await;
         let key = keys::Keys::new(namespace).schema();
-        self.look_at_replicas(&mut connection, &address.topology, &key, wait_replicas).await?;
-        self.look_at_clock(&mut connection, round_trip).await?;
-        self.look_at_schema(&mut connection, namespace).await
+        self.check_replicas(&mut connection, &address.topology, &key, wait_replicas).await?;
+        self.check_clock(&mut connection, round_trip).await?;
+        self.check_schema(&mut connection, namespace).await
     }
 
-    fn look_at_version(&mut self, version: &str, server: &str) {
+    fn check_version(&mut self, version: &str, server: &str) {
         let name = if server.is_empty() { "Redis" } else { server };
         match is_supported(version) {
             true => self.add(Severity::Good, format!("{name} {version}"), None),
@@ -93,7 +95,7 @@ impl HealthReport {
         }
     }
 
-    fn look_at_role(&mut self, role: &str) {
+    fn check_role(&mut self, role: &str) {
         match role {
             "slave" | "replica" => self.add(
                 Severity::Bad,
@@ -104,7 +106,7 @@ impl HealthReport {
         }
     }
 
-    async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut RawConnection) {
+    async fn check_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut RawConnection) {
         let append_only = field("aof_enabled") == "1";
         let fsync = setting(connection, "appendfsync").await;
         match (append_only, fsync.as_deref()) {
@@ -115,7 +117,7 @@ impl HealthReport {
             ),
             (true, Some("no")) => self.add(
                 Severity::Warning,
-                "appendfsync is `no`: the system decides when jobs reach the disk",
+                "appendfsync is `no`: the operating system decides when jobs reach the disk",
                 Some("set `appendfsync everysec` (at most a second is lost) or `always`"),
             ),
             (true, fsync) => self.add(
@@ -130,34 +132,30 @@ impl HealthReport {
             Some(policy) => self.add(
                 Severity::Warning,
                 format!("maxmemory-policy is {policy}: when memory is full, Redis deletes jobs to make room"),
-                Some("set `maxmemory-policy noeviction`; fairgate then answers 503 until there is room"),
+                Some("set `maxmemory-policy noeviction`; fairgate then returns HTTP 503 until there is room"),
             ),
             None => {}
         }
         if field("aof_last_write_status") == "err" || field("rdb_last_bgsave_status") == "err" {
-            self.add(
-                Severity::Warning,
-                "the last write to disk failed",
-                Some("look at the disk and at Redis' own log"),
-            );
+            self.add(Severity::Warning, "the last write to disk failed", Some("check the disk and the log of Redis"));
         }
     }
 
-    async fn look_at_clock(&mut self, connection: &mut RawConnection, round_trip: Duration) -> Result<(), Error> {
+    async fn check_clock(&mut self, connection: &mut RawConnection, round_trip: Duration) -> Result<(), Error> {
         let ours = Clock::System.now_ms();
         let time = reply::texts(ask(connection, "TIME", &[]).await?, "TIME")?;
         let number = |index: usize| time.get(index).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
         let skew = number(0) * 1000 + number(1) / 1000 - ours;
         if skew.abs() > TOLERATED_SKEW_MS + round_trip.as_millis() as i64 {
-            let what = format!("the clock of Redis differs from ours by {skew} ms");
-            self.add(Severity::Warning, what, Some("run NTP on both; fairgate goes by the clock of Redis"));
+            let what = format!("the clock of Redis differs from the local clock by {skew} ms");
+            self.add(Severity::Warning, what, Some("run NTP on both hosts; fairgate uses the clock of Redis"));
         } else {
             self.add(Severity::Good, format!("clocks differ by {skew} ms"), None);
         }
         Ok(())
     }
 
-    async fn look_at_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
+    async fn check_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
         let key = keys::Keys::new(namespace).schema();
         match reply::text(ask(connection, "GET", &[&key]).await?).as_str() {
             "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),
@@ -168,14 +166,15 @@ impl HealthReport {
     }
 }
 
-/// Whether a new connection may be used: version, a primary, and data of a shape that we know. Marks an unused namespace as ours.
+/// Checks a new connection to the store: the server's version, its role, and the schema of the
+/// data. Writes the schema version into an unused namespace.
 pub(super) async fn check_server(
     mut connection: RawConnection,
     schema_key: String,
     deadline: Duration,
 ) -> Result<(), Error> {
     let checks = async {
-        // All at once: whoever waits for this connection waits for one round trip.
+        // Ask concurrently, so that callers wait for only one round trip.
         let (mut first, mut second, key) = (connection.clone(), connection.clone(), [&*schema_key]);
         let (server, primary, schema) = tokio::join!(
             ask(&mut first, "INFO", &["server"]),
@@ -199,7 +198,8 @@ pub(super) async fn check_server(
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
 }
 
-/// Whether a new connection to another system's Redis may be used: our scripts there read the clock before they write.
+/// Checks a new connection to the Redis of an external main queue. Scripts there read the clock
+/// before they write, which needs Redis 5.
 pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
@@ -207,7 +207,7 @@ pub(super) async fn check_other_server(mut connection: RawConnection, deadline: 
                 let server = info(server);
                 server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("").to_owned()
             }
-            // Whoever may not ask is let in: what is missing there tells by itself.
+            // If the user may not run INFO, accept the server; unsupported commands fail later.
             Err(Error::Backend(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -219,7 +219,7 @@ pub(super) async fn check_other_server(mut connection: RawConnection, deadline: 
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
 }
 
-/// A setting of the server; none if CONFIG is forbidden, as on hosted servers.
+/// Returns a setting of the server; `None` if CONFIG is forbidden, as on hosted servers.
 pub(super) async fn setting(connection: &mut RawConnection, name: &str) -> Option<String> {
     match ask(connection, "CONFIG", &["GET", name]).await {
         Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
@@ -234,7 +234,7 @@ pub(super) async fn ask(connection: &mut RawConnection, name: &str, arguments: &
     connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)
 }
 
-/// The text of INFO; a cluster answers with one for each node, of which any will do.
+/// Returns the text of INFO. A cluster returns one for each node; any of them will do.
 fn info(value: redis::Value) -> String {
     match value {
         redis::Value::Map(nodes) => nodes.into_iter().next().map(|(_, text)| reply::text(text)).unwrap_or_default(),
@@ -252,12 +252,12 @@ fn is_at_least(version: &str, oldest: (u32, u32)) -> bool {
 }
 
 fn too_old(version: &str, (major, minor): (u32, u32)) -> String {
-    format!("Redis {version} is too old, fairgate needs {major}.{minor} or newer")
+    format!("Redis {version} is too old: fairgate needs {major}.{minor} or newer")
 }
 
 fn foreign_schema(key: &str, found: &str) -> String {
     format!(
-        "`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace"
+        "`{key}`: the data has schema {found:?}, but this version supports only {SCHEMA:?}; use the version that wrote it, or another store.namespace"
     )
 }
 
@@ -276,6 +276,6 @@ mod tests {
         ] {
             assert_eq!((is_supported(version), is_at_least(version, OLDEST_OTHER)), (ours, other), "{version}");
         }
-        assert_eq!(too_old("4.0.9", OLDEST_OTHER), "Redis 4.0.9 is too old, fairgate needs 5.0 or newer");
+        assert_eq!(too_old("4.0.9", OLDEST_OTHER), "Redis 4.0.9 is too old: fairgate needs 5.0 or newer");
     }
 }

@@ -1,4 +1,4 @@
-//! Verbs that hand staged jobs back to the Sidekiq that they came from.
+//! Releases: handing staged jobs back to the Sidekiq that they came from.
 
 use super::codec::wire;
 use super::outbox::DeliveryRoute;
@@ -7,49 +7,49 @@ use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 
-/// How long a process that takes jobs in counts as alive after it last registered.
-const DRAINER_LIFE_MS: u64 = 10_000;
-/// How long a release holds unless it is renewed.
+/// Time in ms after which an importer that has not registered again counts as gone.
+const IMPORTER_LIFE_MS: u64 = 10_000;
+/// Time in ms after which a release ends unless it is renewed.
 const RELEASE_LIFE_MS: u64 = 15_000;
-/// Tenants whose jobs one call lists.
+/// Number of tenants whose jobs one call lists.
 const TENANTS_LISTED: usize = 80;
-/// Jobs that one call lists.
+/// Number of jobs that one call lists.
 const JOBS_LISTED: usize = 100;
 
-/// The answer to the wish to begin a release, or to go on with it.
+/// The outcome of starting or renewing a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
     Held,
-    /// Another release of the main queue is under way.
+    /// Another release of the main queue is in progress.
     Taken,
-    /// A process takes jobs in from a source of the main queue.
+    /// A process imports jobs from a source of the main queue.
     Drained {
         process: String,
-        /// The source's name.
+        /// Name of the source.
         from: String,
-        /// How long ago it registered.
+        /// Time since it last registered, in milliseconds.
         ago_ms: u64,
     },
 }
 
-/// Where a staged job came from.
+/// The origin of a staged job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CameFrom {
     /// The staging queue of a Sidekiq.
     StagingQueue,
-    /// The keys of the gem sidekiq-fairplay, for a class.
+    /// The keys of the gem sidekiq-fairplay for a class.
     Fairplay { class: String },
-    /// Elsewhere: over HTTP.
+    /// Any other origin, such as the HTTP API.
     Elsewhere,
 }
 
-/// A staged job as lists show it.
+/// A staged job in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedEntry {
     pub id: String,
-    /// Its place in the order in which jobs were staged.
+    /// The job's position in the order of staging.
     pub sequence: u64,
-    /// Size of its record and envelope.
+    /// Size of the job's record and envelope, in bytes.
     pub bytes: usize,
     pub came_from: CameFrom,
 }
@@ -57,18 +57,18 @@ pub struct StagedEntry {
 /// The stored parts of a staged job of a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedText {
-    /// When it was staged.
+    /// Time of staging, in milliseconds.
     pub created: i64,
-    /// Its tenant in the gem sidekiq-fairplay; empty if it did not come from there.
+    /// The job's tenant in the gem sidekiq-fairplay; empty if it did not come from there.
     pub tenant: String,
-    /// The template of its payload.
+    /// Template of the job's payload.
     pub template: String,
     pub args: String,
 }
 
-/// A source that jobs are put back into, as `lua/sidekiq/restore.lua` knows it.
+/// A source to which jobs are handed back. `words` are its arguments for `lua/sidekiq/restore.lua`.
 pub struct Target {
-    /// Names the source among those of all main queues.
+    /// Name of the source, unique among all main queues.
     pub name: String,
     pub words: Vec<String>,
 }
@@ -77,55 +77,63 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     pub id: String,
-    /// Its tenant in the gem sidekiq-fairplay; empty if it goes to a queue.
+    /// The job's tenant in the gem sidekiq-fairplay; empty if it goes to a queue.
     pub tenant: String,
-    /// A payload, or arguments where it goes to the gem's keys.
+    /// The job's payload, or its arguments if it goes to the gem's keys.
     pub text: String,
 }
 
-/// The outcome for jobs that were to be handed back.
+/// The outcome of unstaging jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unstaged {
-    /// All but these, which were not staged any more, have left staging.
+    /// The jobs have left staging, except those in `missing`, which were not staged any more.
     Done { missing: Vec<String> },
-    /// The release holds no more.
+    /// The release has ended.
     Lost,
-    /// The locks of the gem sidekiq-fairplay are not ours; nothing has changed.
+    /// The gem's locks have another owner; nothing has changed.
     Locked,
 }
 
 impl Store {
-    /// Registers a process that takes jobs in from a source of a main queue. False while a release hands them back.
+    /// Registers a process that imports jobs from a source of a main queue. Returns false while a
+    /// release hands jobs back.
     pub async fn register_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<bool, Error> {
-        Ok(self.note_importer(main_queue, process, source, true).await? == 1)
+        Ok(self.call_register_importer(main_queue, process, source, true).await? == 1)
     }
 
-    /// Removes a process that takes no more jobs in; how many others take them from the same source.
+    /// Removes a process that has stopped importing jobs. Returns the number of other processes
+    /// that import from the same source.
     pub async fn deregister_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<u64, Error> {
-        Ok(self.note_importer(main_queue, process, source, false).await?.max(0) as u64)
+        Ok(self.call_register_importer(main_queue, process, source, false).await?.max(0) as u64)
     }
 
-    async fn note_importer(&self, main_queue: &str, process: &str, source: &str, drains: bool) -> Result<i64, Error> {
+    async fn call_register_importer(
+        &self,
+        main_queue: &str,
+        process: &str,
+        source: &str,
+        imports: bool,
+    ) -> Result<i64, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
-            command.arg(DRAINER_LIFE_MS).arg(u8::from(drains));
+            command.arg(IMPORTER_LIFE_MS).arg(u8::from(imports));
         };
         Ok(reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?))
     }
 
-    /// Begins a release of a main queue under a token, or renews it.
+    /// Starts or renews a release of a main queue under a token.
     pub async fn hold_release(&self, main_queue: &str, token: &str) -> Result<Hold, Error> {
-        self.note_release(main_queue, token, RELEASE_LIFE_MS).await
+        self.call_hold_release(main_queue, token, RELEASE_LIFE_MS).await
     }
 
     /// Ends a release.
     pub async fn end_release(&self, main_queue: &str, token: &str) -> Result<(), Error> {
-        self.note_release(main_queue, token, 0).await.map(drop)
+        self.call_hold_release(main_queue, token, 0).await.map(drop)
     }
 
-    async fn note_release(&self, main_queue: &str, token: &str, life: u64) -> Result<Hold, Error> {
+    async fn call_hold_release(&self, main_queue: &str, token: &str, life: u64) -> Result<Hold, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(DRAINER_LIFE_MS);
+            self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(IMPORTER_LIFE_MS);
         };
         let mut words =
             reply::texts(HOLD_RELEASE.call(&self.core.connection, fill).await?, "hold_release")?.into_iter();
@@ -143,14 +151,15 @@ impl Store {
         })
     }
 
-    /// Queues for which a rule has jobs staged.
+    /// Returns the queues for which a rule has staged jobs.
     pub async fn staged_queues(&self, rule: &str) -> Result<Vec<String>, Error> {
         let mut command = redis::cmd("ZRANGE");
         command.arg(self.core.keys.plan_queues(rule)).arg(0).arg(-1);
         reply::texts(self.core.command("queues", command).await?, "queues")
     }
 
-    /// Lists all jobs that a rule has staged for a queue, in portions, in no order. One may be listed more than once.
+    /// Lists all jobs that a rule has staged for a queue, in portions and in no particular order. A
+    /// job may be listed more than once.
     pub async fn list_staged(
         &self,
         rule: &str,
@@ -177,7 +186,8 @@ impl Store {
         }
     }
 
-    /// Lists jobs of tenants: how many of them are complete, and where in the next one's lanes to go on.
+    /// Lists jobs of tenants. Returns the number of tenants that are complete, and the position in
+    /// the next one to continue from.
     async fn list_tenants(
         &self,
         rule: &str,
@@ -196,7 +206,7 @@ impl Store {
         Ok((complete, place, jobs))
     }
 
-    /// Reads staged jobs of a Sidekiq; none for one that is not staged any more.
+    /// Reads staged jobs of a Sidekiq. Returns `None` for a job that is not staged any more.
     pub async fn read_staged(&self, ids: &[&str]) -> Result<Vec<Option<StagedText>>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(ids);
         let answer = reply::array(READ_STAGED.call(&self.core.connection, fill).await?, "read_staged")?;
@@ -209,7 +219,8 @@ impl Store {
         answer.into_iter().map(text).collect()
     }
 
-    /// Takes jobs of a Sidekiq, newest first, out of staging and hands them back to their source, or puts them into its outbox.
+    /// Takes staged jobs of a Sidekiq out of staging and hands them back to their source, or puts
+    /// them into its outbox. `jobs` are in order, newest first.
     pub async fn unstage(
         &self,
         main_queue: &str,

@@ -1,4 +1,4 @@
-//! A server's part in replication: whether it is a primary, and how many replicas it has.
+//! A server's role in replication, and its replicas.
 
 use super::address::RawConnection;
 use super::redis_health::{HealthReport, Severity, ask, setting};
@@ -6,15 +6,15 @@ use super::{Error, reply};
 use crate::config::Topology;
 use redis::{Pipeline, Value};
 
-/// The primary of a server that is a replica, as `host:port`; none for a primary. Asked with INFO, not ROLE, because users
-/// without the rights of an administrator may be allowed the former only.
+/// Returns a replica's primary as `host:port`; `None` for a primary. Uses INFO and not ROLE,
+/// because users without administrator rights may only be allowed the former.
 pub(super) async fn primary_of(connection: &mut RawConnection) -> Result<Option<String>, Error> {
     let info = reply::text(ask(connection, "INFO", &["replication"]).await?);
     let is_replica = matches!(field(&info, "role"), "slave" | "replica");
     Ok(is_replica.then(|| format!("{}:{}", field(&info, "master_host"), field(&info, "master_port"))))
 }
 
-/// The id that a server process has for as long as it runs.
+/// Returns the id of a server process, which changes when the server restarts.
 pub(super) async fn run_id(connection: &mut RawConnection) -> Result<String, Error> {
     let info = reply::text(ask(connection, "INFO", &["server"]).await?);
     Ok(field(&info, "run_id").to_owned())
@@ -25,8 +25,8 @@ fn field<'t>(info: &'t str, name: &str) -> &'t str {
 }
 
 impl HealthReport {
-    /// Looks for settings that lose jobs in a failover. `key` tells the node of a cluster.
-    pub(super) async fn look_at_replicas(
+    /// Checks for settings that lose jobs in a failover. In a cluster, `key` selects the node.
+    pub(super) async fn check_replicas(
         &mut self,
         connection: &mut RawConnection,
         topology: &Topology,
@@ -39,25 +39,25 @@ impl HealthReport {
         let replies = connection.send_to_slot(&question, key).await.map_err(failed)?;
         let info = reply::text(replies.into_iter().next().unwrap_or(Value::Nil));
         if field(&info, "role") != "master" {
-            return Ok(()); // which is a finding of its own
+            return Ok(()); // the role check reports this
         }
         let connected: usize = field(&info, "connected_slaves").parse().unwrap_or(0);
         if wait_replicas > connected {
             self.add(
                 Severity::Warning,
-                format!("store.wait_replicas is {wait_replicas}, but connected replicas are {connected}: every new job is answered with 503"),
+                format!("store.wait_replicas is {wait_replicas}, but connected replicas are {connected}: every enqueue request fails with HTTP 503"),
                 Some("connect more replicas, or lower store.wait_replicas"),
             );
         }
         if connected == 0 && !matches!(topology, Topology::Sentinel { .. }) {
             return Ok(());
         }
-        // Hosted servers forbid CONFIG.
+        // Hosted servers forbid CONFIG, so the setting may be unknown.
         match setting(connection, "min-replicas-to-write").await.as_deref() {
             Some("0") => self.add(
                 Severity::Warning,
                 "min-replicas-to-write is 0: a primary that lost its replicas accepts jobs, and a failover loses them",
-                Some("set `min-replicas-to-write 1` and `min-replicas-max-lag 10` on all servers; fairgate then answers 503"),
+                Some("set `min-replicas-to-write 1` and `min-replicas-max-lag 10` on all servers; fairgate then returns HTTP 503"),
             ),
             Some(least) => self.add(Severity::Good, format!("min-replicas-to-write is {least}"), None),
             None => {}

@@ -1,4 +1,4 @@
-//! Replies of scripts, taken apart.
+//! Parsing of replies. `what` names the command in errors.
 
 use super::codec;
 use super::error::Error;
@@ -7,7 +7,7 @@ use crate::job::escape::unescape;
 use crate::job::scope::own_worker;
 use redis::Value;
 
-/// The elements of an array reply.
+/// Returns the elements of an array reply; none for nil.
 pub(super) fn array(value: Value, what: &str) -> Result<Vec<Value>, Error> {
     match value {
         Value::Array(elements) | Value::Set(elements) => Ok(elements),
@@ -16,12 +16,12 @@ pub(super) fn array(value: Value, what: &str) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// The parts of a reply that has a fixed number of them.
+/// Returns the elements of an array reply of fixed length.
 pub(super) fn parts<const N: usize>(value: Value, what: &str) -> Result<[Value; N], Error> {
     array(value, what)?.try_into().map_err(|_| Error::unreadable(what))
 }
 
-/// Text of a string or number reply; empty for nil.
+/// Returns the text of a string or number reply; empty for nil.
 pub(super) fn text(value: Value) -> String {
     match value {
         Value::BulkString(bytes) => {
@@ -35,7 +35,7 @@ pub(super) fn text(value: Value) -> String {
     }
 }
 
-/// The number of an integer reply or a string that holds one.
+/// Returns the number of an integer reply, or of a string that contains one.
 pub(super) fn number(value: Value) -> i64 {
     match value {
         Value::Int(number) => number,
@@ -43,12 +43,12 @@ pub(super) fn number(value: Value) -> i64 {
     }
 }
 
-/// All elements as text.
+/// Returns the elements of an array reply as text.
 pub(super) fn texts(value: Value, what: &str) -> Result<Vec<String>, Error> {
     Ok(array(value, what)?.into_iter().map(text).collect())
 }
 
-/// The fields and values of a hash.
+/// Returns the fields and values of a hash.
 pub(super) fn pairs(value: Value, what: &str) -> Result<Vec<(String, String)>, Error> {
     if let Value::Map(pairs) = value {
         return Ok(pairs.into_iter().map(|(name, value)| (text(name), text(value))).collect());
@@ -57,28 +57,29 @@ pub(super) fn pairs(value: Value, what: &str) -> Result<Vec<(String, String)>, E
     Ok(texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
-/// A job view.
+/// Parses a job view.
 pub(super) fn record(value: Value, what: &str) -> Result<Record, Error> {
     codec::record::read(&text(value)).ok_or_else(|| Error::unreadable(what))
 }
 
-/// Several job views.
+/// Parses job views.
 pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
     array(value, what)?.into_iter().map(|view| record(view, what)).collect()
 }
 
-/// What a verb about one job answers.
+/// The outcome of an operation on one job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It was done; the job afterwards, and the state before where the verb tells it.
+    /// The job after the operation, and its previous state if the command reports it.
     Done(Box<Record>, Option<String>),
     /// There is no such job.
     Missing,
-    /// The job is in another state, or held by another worker.
+    /// The job is in another state, or another worker holds it.
     Conflict { state: String, holder: Option<String> },
 }
 
-/// An outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state, holder}` or `{'error', text}`.
+/// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state,
+/// holder}` or `{'error', text}`.
 pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
     if matches!(value, Value::BulkString(_)) {
         return Ok(Outcome::Done(Box::new(record(value, what)?), None));
@@ -102,7 +103,7 @@ pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
     }
 }
 
-/// Outcomes, one for each request of a group.
+/// Parses the outcomes of a group, one for each request.
 pub(super) fn outcomes(value: Value, what: &str) -> Result<Vec<Result<Outcome, Error>>, Error> {
     Ok(array(value, what)?.into_iter().map(|answer| outcome(answer, what)).collect())
 }

@@ -1,4 +1,5 @@
-//! Rounds of the planner, one at a time of each rule: who begins one has the rule's lock, until it ends or lapses.
+//! Rounds of the planner. The process that runs a round holds the rule's lock until the round ends
+//! or the lock expires, so that each rule has at most one round at a time.
 
 use super::observation::{Observation, observation};
 use super::script::{LOCK_RENEW, ROUND_BEGIN, ROUND_END};
@@ -8,19 +9,19 @@ use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
 
-/// Main queues that one round looks at; `MOST_QUEUES` in `lua/staging/plan.lua` is the same.
+/// Number of main queues that one round handles; equal to `MOST_QUEUES` in `lua/staging/plan.lua`.
 pub const QUEUES_A_ROUND: usize = 64;
-/// Rounds of a rule that are kept for whoever asks.
+/// Number of recorded rounds that are kept for each rule.
 pub(super) const ROUNDS_KEPT: usize = 1000;
 
-/// Why a round is asked for.
+/// The reason for requesting a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its time may have come.
+    /// A timer: the round may be due.
     Tick,
-    /// The main queue runs low, or jobs were staged where none were.
+    /// The main queue runs low, or a rule without staged jobs has some now.
     Wake,
-    /// Somebody asked for it.
+    /// A person requested the round.
     Run,
 }
 
@@ -34,22 +35,22 @@ impl Why {
     }
 }
 
-/// What became of the wish to begin a round.
+/// The outcome of starting a round.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
-    /// The rule is nowhere.
+    /// The rule does not exist.
     Gone,
     Paused,
     /// Nothing is staged.
     Empty,
-    /// Not before `due`, on the store's clock as `now`.
+    /// The round is not due before `due`; `now` is the store's time.
     Early {
         due: i64,
         now: i64,
     },
-    /// The schedule's next time must be computed from this time, which is the store's.
+    /// The next scheduled time must be computed again, from this time of the store.
     Again(i64),
-    /// Another process has the lock, for so many ms unless it renews.
+    /// Another process holds the lock; it expires after `left_ms` unless renewed.
     Held {
         by: String,
         left_ms: u64,
@@ -57,38 +58,40 @@ pub enum Begun {
     Round(Round),
 }
 
-/// A round under way.
+/// A started round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
     pub token: String,
     pub number: u64,
     pub scheduled: bool,
-    /// Jobs that the present interval may still promote, where the batch is a number.
+    /// Number of jobs that may still be promoted in the current interval, if the batch size is
+    /// fixed.
     pub room: u64,
-    /// When the next scheduled round is due.
+    /// Time at which the next scheduled round is due, in milliseconds.
     pub due: i64,
     pub now: i64,
     pub queues: Vec<Observation>,
 }
 
-/// The next time of a schedule, as seen from some time.
+/// The next scheduled time after a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub since: i64,
     pub at: i64,
 }
 
-/// How a round ended, to be recorded.
+/// The record of a finished round.
 #[derive(Clone, Debug, Default)]
 pub struct Ended {
     pub document: String,
     pub promoted: u64,
     pub skipped: bool,
-    /// For each queue: when to wake the planner, and the depth that it wants.
+    /// Low-water marks of the queues.
     pub marks: Vec<Mark>,
 }
 
-/// When the planner wants to hear of a queue, and the depth that it wants it to have.
+/// A low-water mark: scripts wake the planner when the queue has at most `low` jobs. `aim` is the
+/// depth up to which jobs pass straight through. Both hold for `holds_ms`.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub queue: String,
@@ -98,7 +101,8 @@ pub struct Mark {
 }
 
 impl Store {
-    /// Begins a round, if the rule's lock and time allow it; `next` is for rules that have a schedule.
+    /// Starts a round, if the rule's lock and schedule allow it. `next` is for rules with a cron
+    /// schedule.
     pub async fn begin_round(&self, rule: &Rule, holder: &str, why: Why, next: Option<Next>) -> Result<Begun, Error> {
         let nonce = id::generate();
         let fill = |command: &mut redis::Cmd, _: bool| {
@@ -110,14 +114,15 @@ impl Store {
         begun(answer)
     }
 
-    /// Lets the next round look at a main queue first, where a rule has more of them than a round looks at.
+    /// Puts a main queue first in the next round, which matters if the rule has more than
+    /// [`QUEUES_A_ROUND`].
     pub async fn prefer_queue(&self, rule: &str, queue: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(self.core.keys.plan_queues(rule)).arg("XX").arg(-1).arg(queue);
         self.core.command("prefer", command).await.map(drop)
     }
 
-    /// Records a round and ends it; whether the lock was still ours.
+    /// Records a round and ends it. Returns false if the caller has lost the lock.
     pub async fn end_round(&self, rule: &str, token: &str, number: u64, ended: &Ended) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(rule).arg(token).arg(number).arg(&ended.document);
@@ -130,7 +135,8 @@ impl Store {
         Ok(reply::number(answer) == 1)
     }
 
-    /// Prolongs the lock of a rule by `ms`, or gives it up with 0; whether it is ours.
+    /// Renews the lock of a rule for `ms`, or releases it with 0. Returns false if `holder` does
+    /// not hold it.
     pub async fn renew_lock(&self, rule: &str, holder: &str, ms: u64) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
@@ -141,8 +147,8 @@ impl Store {
 }
 
 fn begun(answer: Value) -> Result<Begun, Error> {
-    let unreadable = || Error::unreadable("round");
-    let mut parts = reply::array(answer, "round")?.into_iter();
+    let unreadable = || Error::unreadable("round_begin");
+    let mut parts = reply::array(answer, "round_begin")?.into_iter();
     let tag = parts.next().map(reply::text).unwrap_or_default();
     let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
     Ok(match tag.as_str() {
@@ -159,7 +165,7 @@ fn begun(answer: Value) -> Result<Begun, Error> {
             let token = parts.next().map(reply::text).ok_or_else(unreadable)?;
             let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
             let (round, scheduled, room, due, now) = (number()?, number()?, number()?, number()?, number()?);
-            let queues = parts.map(observation).collect::<Result<_, _>>()?;
+            let queues = parts.map(|queue| observation(queue, "round_begin")).collect::<Result<_, _>>()?;
             let (number, room) = (round as u64, room.max(0) as u64);
             Begun::Round(Round { token, number, scheduled: scheduled == 1, room, due, now, queues })
         }

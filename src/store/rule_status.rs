@@ -1,4 +1,5 @@
-//! The planner's state as it is: for previews, statistics and questions to the webhook. Changes nothing.
+//! The current state of a rule and its tenants, for previews, statistics and requests to the
+//! weights webhook. Changes nothing.
 
 use super::observation::{Observation, observation};
 use super::script::{RULE_STATUS, RULE_TENANTS};
@@ -8,14 +9,15 @@ use crate::job::escape::{escape, unescape};
 use redis::Value;
 use std::collections::{HashMap, HashSet};
 
-/// Tenants described by one call, which bounds how long Redis is busy with it.
+/// Number of tenants that one call reads; bounds how long the call occupies Redis.
 const PORTION: usize = 200;
-/// Cursors through the tenants of all priorities have the priority, from -100 to 100, as their last digit of so many. 0 is the
-/// first, so that a scan begins and ends with a cursor of 0.
+/// A cursor through the tenants of all priorities encodes the priority, from -100 to 100, as its
+/// last digit in this base. Priority 0 is first and has the digit 0, so that a scan begins and ends
+/// with cursor 0.
 const LEVELS: u64 = 256;
 const LEVEL_OFFSET: i32 = 101;
 
-/// A rule as it is now.
+/// The current state of a rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleStatus {
     pub now: i64,
@@ -24,21 +26,22 @@ pub struct RuleStatus {
     pub rounds: u64,
     pub promoted: u64,
     pub skipped: u64,
-    /// When the next scheduled round is due; 0 before the first.
+    /// Time at which the next scheduled round is due, in milliseconds; 0 before the first round.
     pub due: i64,
-    /// Since when it has had jobs staged; 0 if it never had.
+    /// Time since which the rule has staged jobs, in milliseconds; 0 if it never had any.
     pub staged_at: i64,
-    /// The last round has not ended: it is under way, or the process that began it died.
+    /// True if the last round has not ended: it is running, or its process died.
     pub is_unfinished: bool,
-    /// Time in which workers found the main queue empty although jobs were staged.
+    /// Time during which workers found the main queue empty although jobs were staged, in
+    /// milliseconds.
     pub wasted_ms: u64,
     pub lock: Option<Lock>,
-    /// Why its main queue cannot be looked at.
+    /// The reason why the main queue cannot be observed; set by the caller.
     pub trouble: Option<String>,
     pub queues: Vec<Observation>,
 }
 
-/// Who plans a rule.
+/// The lock of a rule and the process that holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     pub holder: String,
@@ -46,11 +49,13 @@ pub struct Lock {
     pub left_ms: u64,
 }
 
-/// Tenants with jobs staged for a main queue, by priority. A rule that orders priorities only within each tenant has one level.
+/// Tenants with staged jobs for a main queue, by priority. A rule that orders priorities only
+/// within each tenant has one level.
 #[derive(Clone, Debug, Default)]
 pub struct StagedTenants {
     pub now: i64,
-    /// In the order in which rounds serve them; the last ones may be left out.
+    /// Levels in the order in which rounds serve them. Those beyond the requested number of tenants
+    /// are omitted.
     pub levels: Vec<PriorityLevel>,
 }
 
@@ -60,14 +65,14 @@ pub struct PriorityLevel {
     pub priority: i32,
     pub clock: f64,
     pub total_weight: u64,
-    /// Tenants that wait for their turn, those that are not among `tenants` included.
+    /// Number of all tenants that wait for their turn, including those not in `tenants`.
     pub waiting_tenants: u64,
     pub leavers: Vec<DepartedTenant>,
     pub tenants: Vec<StagedTenant>,
 }
 
 impl StagedTenants {
-    /// The tenants of all priorities, each once.
+    /// Merges the levels and returns each tenant once.
     pub fn into_tenants(self) -> Vec<StagedTenant> {
         let mut tenants: Vec<StagedTenant> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -84,11 +89,11 @@ impl StagedTenants {
     }
 }
 
-/// Weight of tenants that wait no more but count until the clock reaches their start.
+/// The weight of tenants that have left the queue but count until the clock reaches their start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DepartedTenant {
     pub start: f64,
-    /// In thousandths.
+    /// Sum of their weights, in thousandths.
     pub weight: u64,
 }
 
@@ -97,24 +102,24 @@ pub struct DepartedTenant {
 pub struct StagedTenant {
     pub name: String,
     pub weight: Weight,
-    /// Its virtual start; none while it is held.
+    /// The tenant's virtual start; `None` while it has no turn.
     pub start: Option<f64>,
-    /// Jobs promoted since it last became busy.
+    /// Number of jobs promoted since the tenant last became busy, which was at `since`.
     pub promoted: u64,
     pub since: i64,
-    /// It has no turn before the webhook was asked what it weighs.
+    /// True if the tenant has no turn until the weights webhook has returned its weight.
     pub is_unknown: bool,
-    /// When a webhook last said something about it; 0 for never.
+    /// Time of the last answer of the webhook about this tenant, in milliseconds; 0 for never.
     pub asked: i64,
     pub staged: u64,
-    /// Since when its first job waits, where that was asked for.
+    /// Time since which the tenant's first job waits, if requested.
     pub oldest: Option<i64>,
-    /// The weight that it has everywhere, unless a rule says otherwise.
+    /// The tenant's weight in rules that do not set one.
     pub everywhere: Option<Weight>,
 }
 
 impl StagedTenant {
-    /// Adds what the tenant has at another priority, where its weight is the same.
+    /// Adds the tenant's figures at another priority. The weight is the same at all of them.
     fn join(&mut self, other: &StagedTenant) {
         self.start = self.start.or(other.start);
         self.promoted += other.promoted;
@@ -125,23 +130,23 @@ impl StagedTenant {
     }
 }
 
-/// One recorded round.
+/// A recorded round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRound {
-    /// Place in the stream, from which older ones are asked for.
+    /// The stream entry's id, for paging to older rounds.
     pub id: String,
     pub document: String,
 }
 
 impl Store {
-    /// A rule as it is now. A main queue of the rule is looked at whether or not jobs are staged for it.
+    /// Returns the current state of a rule. `queue` is included even if no jobs are staged for it.
     pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
         let answer = RULE_STATUS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "status")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("status"));
+        let mut parts = reply::array(answer, "rule_status")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_status"));
         let now = reply::number(next()?);
-        let fields: HashMap<String, String> = reply::pairs(next()?, "status")?.into_iter().collect();
+        let fields: HashMap<String, String> = reply::pairs(next()?, "rule_status")?.into_iter().collect();
         let field = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let (holder, token, left) = (reply::text(next()?), reply::text(next()?), reply::number(next()?));
         let token = token.split(':').next().and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -159,32 +164,33 @@ impl Store {
             wasted_ms: field("wasted"),
             lock,
             trouble: None,
-            queues: parts.map(observation).collect::<Result<_, _>>()?,
+            queues: parts.map(|queue| observation(queue, "rule_status")).collect::<Result<_, _>>()?,
         })
     }
 
-    /// The tenants whose turn comes next: about `most`, by priority and spread over all weights.
+    /// Returns about `most` tenants whose turn comes next, by priority and spread over all weights.
     pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<StagedTenants, Error> {
-        self.survey(rule, queue, most, ages, false, &[]).await
+        self.read_tenants(rule, queue, most, ages, false, &[]).await
     }
 
-    /// The tenants whose turn comes next, and those that have no turn because they are held, blocked or of unknown weight: about `most` of
-    /// each, with since when they wait.
+    /// Returns about `most` tenants whose turn comes next, and about as many that have no turn
+    /// because they are held, blocked or of unknown weight. Includes the time since which they
+    /// wait.
     pub async fn staged_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<StagedTenants, Error> {
-        self.survey(rule, queue, most, true, true, &[]).await
+        self.read_tenants(rule, queue, most, true, true, &[]).await
     }
 
-    /// Some tenants by name, each with what it has staged at all priorities.
+    /// Returns tenants by name, with their staged jobs of all priorities.
     pub async fn tenants(&self, rule: &str, queue: &str, names: &[String]) -> Result<Vec<StagedTenant>, Error> {
         let mut tenants = Vec::with_capacity(names.len());
         for portion in names.chunks(PORTION) {
-            tenants.extend(self.survey(rule, queue, 0, true, false, portion).await?.into_tenants());
+            tenants.extend(self.read_tenants(rule, queue, 0, true, false, portion).await?.into_tenants());
         }
         Ok(tenants)
     }
 
-    /// Names of tenants with staged jobs, in no order: about `count` of them, and where to go on (0: that was all). A tenant may be
-    /// named more than once.
+    /// Returns about `count` names of tenants with staged jobs, in no particular order, and the
+    /// next cursor; 0 at the end. A tenant may be returned more than once.
     pub async fn tenant_names(
         &self,
         rule: &str,
@@ -205,13 +211,14 @@ impl Store {
         Ok((next, pairs.into_iter().map(|(name, _)| unescape(&name)).collect()))
     }
 
-    /// The priority whose tenants are named after those of another one: 0 is the first, then the others from the lowest.
+    /// Returns the priority whose tenants follow those of `after`: 0 is first, then the others in
+    /// ascending order.
     async fn next_level(&self, rule: &str, queue: &str, after: i32) -> Result<Option<i32>, Error> {
         let levels = self.other_levels(rule, queue).await?;
         Ok(levels.into_iter().filter(|level| after == 0 || *level > after).min())
     }
 
-    /// The priorities besides 0 that have fair queues of their own.
+    /// Returns the priorities other than 0 that have fair queues.
     async fn other_levels(&self, rule: &str, queue: &str) -> Result<Vec<i32>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.fair(rule, queue)).arg("levels");
@@ -219,7 +226,8 @@ impl Store {
         Ok(levels.split_whitespace().filter_map(|level| level.parse().ok()).collect())
     }
 
-    /// Tenants of weight 0, at each priority those asked about longest ago first. A tenant may be named more than once.
+    /// Returns held tenants. At each priority, the one whose webhook answer is oldest comes first.
+    /// A tenant may be returned more than once.
     pub async fn held_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         for priority in [0].into_iter().chain(self.other_levels(rule, queue).await?) {
@@ -228,7 +236,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Tenants of unknown weight, by priority and then by since when they wait.
+    /// Returns tenants of unknown weight, sorted by priority and then by waiting time.
     pub async fn unknown_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<StagedTenant>, Error> {
         let mut priorities = self.other_levels(rule, queue).await?;
         priorities.push(0);
@@ -249,7 +257,7 @@ impl Store {
         Ok(names.iter().map(|name| unescape(name)).collect())
     }
 
-    async fn survey(
+    async fn read_tenants(
         &self,
         rule: &str,
         queue: &str,
@@ -264,13 +272,13 @@ impl Store {
             names.iter().for_each(|name| _ = command.arg(escape(name)));
         };
         let answer = RULE_TENANTS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "survey")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
+        let mut parts = reply::array(answer, "rule_tenants")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
         let now = reply::number(next()?);
         Ok(StagedTenants { now, levels: parts.map(level).collect::<Result<_, _>>()? })
     }
 
-    /// Recorded rounds, newest first, older than `before`.
+    /// Returns recorded rounds older than `before`, newest first.
     pub async fn recorded_rounds(
         &self,
         rule: &str,
@@ -291,7 +299,7 @@ impl Store {
         entries.into_iter().map(round).collect()
     }
 
-    /// How many rounds are recorded.
+    /// Returns the number of recorded rounds.
     pub async fn recorded_total(&self, rule: &str) -> Result<u64, Error> {
         let mut command = redis::cmd("XLEN");
         command.arg(self.core.keys.rounds(rule));
@@ -299,7 +307,7 @@ impl Store {
     }
 }
 
-/// Where a scan through the tenants of all priorities goes on: at a priority, at a place of its own.
+/// Returns the cursor of a scan at a priority; `at` is Redis' cursor within it.
 fn scan_cursor(priority: i32, at: u64) -> u64 {
     let level = if priority == 0 { 0 } else { (priority + LEVEL_OFFSET) as u64 };
     at * LEVELS + level
@@ -311,11 +319,11 @@ fn scan_place(cursor: u64) -> (i32, u64) {
 }
 
 fn level(value: Value) -> Result<PriorityLevel, Error> {
-    let mut parts = reply::array(value, "survey")?.into_iter();
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
+    let mut parts = reply::array(value, "rule_tenants")?.into_iter();
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
     let (priority, clock) = (reply::number(next()?) as i32, reply::text(next()?));
     let (total, waiting) = (reply::number(next()?), reply::number(next()?));
-    let (leavers, tenants) = (reply::texts(next()?, "leavers")?, reply::texts(next()?, "tenants")?);
+    let (leavers, tenants) = (reply::texts(next()?, "rule_tenants")?, reply::texts(next()?, "rule_tenants")?);
     Ok(PriorityLevel {
         priority,
         clock: clock.parse().unwrap_or(0.0),
@@ -330,8 +338,8 @@ fn leaver(part: &[String]) -> DepartedTenant {
     DepartedTenant { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
 }
 
-/// Reads name, `weight state promoted since asked`, start, staged jobs, the oldest one's time and the weight
-/// everywhere.
+/// Parses name, `weight state promoted since asked`, start, staged jobs, time of the oldest job,
+/// and the weight in other rules.
 fn tenant(part: &[String]) -> Option<StagedTenant> {
     let mut busy = part[1].split(' ');
     let mut number = || busy.next()?.parse::<i64>().ok();

@@ -1,4 +1,4 @@
-//! Plan rules that hold: all of them are replaced at once, one may be paused.
+//! Plan rules in effect. All of them are replaced at once; each can be paused.
 
 use super::script::{RULE_PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
@@ -6,33 +6,34 @@ use crate::fairness::{Batch, OnWebhookError, Pace, Rule};
 use crate::job::escape::escape;
 use crate::job::{id, json};
 
-/// A rule as scripts need it, and as a document that only its writer understands.
+/// A rule for scripts, and its document, which only the writer interprets.
 #[derive(Clone, Debug)]
 pub struct StoredRule<'a> {
     pub rule: &'a Rule,
     pub document: String,
 }
 
-/// The rules that hold.
+/// The rules in effect.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
-    /// Empty where there never was a rule.
+    /// Version of the rules and the policy; empty if there never were any.
     pub version: String,
-    /// Name and document.
+    /// Names and documents of the rules.
     pub documents: Vec<(String, String)>,
-    /// Rules that are gone but have jobs staged, and the main queue that they are for.
+    /// Removed rules that still have staged jobs, each with its main queue.
     pub draining: Vec<(String, String)>,
-    /// Document of the dispatch policy; empty where there never was one.
+    /// Document of the dispatch policy; empty if there never was one.
     pub policy: String,
 }
 
 impl Store {
-    /// The plan rules that hold.
+    /// Returns the plan rules in effect.
     pub async fn rules(&self) -> Result<RuleSet, Error> {
         self.exchange_rules(None).await
     }
 
-    /// Replaces all plan rules if `expected` still holds; whether it did.
+    /// Replaces all plan rules if `expected` is still the current version; returns false if it is
+    /// not.
     pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<bool, Error> {
         let version = id::generate();
         Ok(self.exchange_rules(Some((expected, &version, rules))).await?.version == version)
@@ -57,7 +58,7 @@ impl Store {
         Ok(RuleSet { version, documents, draining, policy: reply::text(next()?) })
     }
 
-    /// Pauses a rule or lets it go on; nothing is promoted meanwhile, nothing is lost.
+    /// Pauses or resumes a rule. While it is paused, jobs are staged but not promoted.
     pub async fn pause_rule(&self, rule: &str, paused: bool, by: &str) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(u8::from(paused)).arg(json::quoted(by));

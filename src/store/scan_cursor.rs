@@ -1,29 +1,30 @@
-//! The cursor of a list that scans all keys in pages; clients send it back to go on.
+//! The cursor of a list that scans all keys in pages. Clients send it back to get the next page.
 //!
-//! There is no index of jobs or workflows, because it would cost every enqueue. Redis' SCAN visits everything that is there during the
-//! whole scan at least once, in no order. It gives a few keys more than it is asked for; a page hands those on to the next one.
+//! There is no index of jobs or workflows, because it would slow down every enqueue. Redis' SCAN
+//! returns every key that exists during the whole scan at least once, in no particular order. It
+//! may return a few more keys than requested; the cursor hands those on to the next page.
 
 use crate::job::id;
 use std::fmt;
 
-/// Ids that a cursor may hand on.
+/// Largest number of ids in a cursor.
 const MOST_HANDED_ON: usize = 200;
 const START: &str = "at-";
 
-/// A place in a scan of all keys.
+/// The position of a scan of all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanCursor {
-    /// Redis' own cursor; `None` if all keys were visited.
+    /// Redis' cursor; `None` if all keys have been visited.
     pub(super) scan: Option<u64>,
-    /// Ids that were found and did not fit into the last page.
+    /// Ids that did not fit into the last page.
     pub(super) rest: Vec<String>,
 }
 
 impl ScanCursor {
-    /// The beginning of a scan.
+    /// The start of a scan.
     pub const BEGINNING: ScanCursor = ScanCursor { scan: Some(0), rest: Vec::new() };
 
-    /// Parses a cursor as it was printed.
+    /// Parses a cursor that was formatted with `Display`.
     pub fn parse(text: &str) -> Option<ScanCursor> {
         let mut words = text.strip_prefix(START)?.split('.');
         let scan = match words.next()? {
@@ -34,17 +35,17 @@ impl ScanCursor {
         (rest.len() <= MOST_HANDED_ON && rest.iter().all(|id| id::is_valid(id))).then_some(ScanCursor { scan, rest })
     }
 
-    /// True if nothing is left to be shown.
+    /// Returns true if nothing is left to return.
     pub(super) fn is_over(&self) -> bool {
         self.scan.is_none() && self.rest.is_empty()
     }
 
-    /// Redis' cursor as scripts take it.
+    /// Returns Redis' cursor as scripts take it; empty at the end.
     pub(super) fn word(&self) -> String {
         self.scan.map(|scan| scan.to_string()).unwrap_or_default()
     }
 
-    /// The place behind the keys that a script has visited.
+    /// Parses the cursor that a script returned.
     pub(super) fn behind(cursor: &str) -> ScanCursor {
         ScanCursor { scan: cursor.parse().ok(), rest: Vec::new() }
     }

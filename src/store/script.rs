@@ -1,7 +1,9 @@
-//! Lua scripts. Each is a command of one function library, which `build.rs` bundles from the modules in `lua/`.
+//! Lua scripts. Each is a command of one function library, which `build.rs` bundles from the
+//! modules in `lua/`.
 //!
-//! Redis keeps the library's functions between calls (FUNCTION LOAD, FCALL): setting them up takes longer than most calls.
-//! A Redis without functions, or whose user may not load them, runs the same commands by EVALSHA from the same modules.
+//! Redis keeps the library's functions between calls (FUNCTION LOAD, FCALL), because setting them
+//! up takes longer than most calls. A Redis that has no functions, or does not let the user load
+//! them, runs the same commands by EVALSHA.
 
 use super::connection::Connection;
 use super::error::Error;
@@ -9,33 +11,35 @@ use redis::{Cmd, Value};
 
 include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
-/// The prefix of our libraries' names, whatever their version.
+/// The prefix of the library's name in all versions.
 const PREFIX: &str = "fairgate_";
 
-/// The text of the library that has all commands.
+/// The text of the library with all commands.
 const LIBRARY_TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/library.lua"));
 
-/// A script, and the names by which Redis knows it.
+/// A script and the names by which Redis knows it.
 pub(super) struct Script {
     pub(super) name: &'static str,
-    /// Its function in the library. A script for the Redis of another system has none: only its text is kept there.
+    /// The script's function in the library. A script for the Redis of another system has none;
+    /// there it runs by EVALSHA only.
     pub(super) function: Option<&'static str>,
-    /// The text that EVAL runs.
+    /// The text for EVAL.
     text: &'static str,
-    /// The digest of that text, for EVALSHA.
+    /// The SHA-1 digest of the text, for EVALSHA.
     sha: &'static str,
 }
 
-/// Scripts after which a client is told that its job is accepted or its answer kept, or a Sidekiq that its job was taken in.
+/// Scripts whose reply promises a client that its data is stored.
 const CONFIRMED: &[&str] = &["ENQUEUE", "ACK", "NACK", "WORKFLOW_START", "CRON_REGISTER", "INBOX_IMPORT"];
 
 impl Script {
-    /// Whether somebody is told that what it wrote is safe: it waits for `store.wait_replicas`.
+    /// Returns true if the call must wait for `store.wait_replicas`.
     fn is_confirmed(&self) -> bool {
         CONFIRMED.contains(&self.name)
     }
 
-    /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
+    /// Calls the script. `fill` appends the arguments; its flag is true if an earlier attempt may
+    /// have been carried out.
     pub(super) async fn call(&self, connection: &Connection, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
         let send = async |verb: &str, script: &str, before: bool| {
             let make = |again| {
@@ -50,7 +54,8 @@ impl Script {
             }
         };
         let mut before = false;
-        // Twice, because Redis may have been restarted or emptied of functions, or never had this one.
+        // Try twice: Redis may have lost the functions in a restart or a FLUSH, or never had this
+        // one.
         for is_loaded in [false, true] {
             let Some(function) = self.function.filter(|_| connection.has_functions()) else { break };
             if is_loaded && !load_library(connection).await? {
@@ -58,7 +63,8 @@ impl Script {
             }
             match send("FCALL", function, before).await {
                 Err(Error::NoScript { again }) => before = again,
-                // A full Redis refuses a function whole, but a script only where it would take more memory.
+                // A Redis at its memory limit refuses any function, but refuses a script only when
+                // it needs more memory.
                 Err(error) if error.is_full() => {
                     before = true;
                     break;
@@ -67,23 +73,25 @@ impl Script {
             }
         }
         match send("EVALSHA", self.sha, before).await {
-            // EVAL also stores the script.
+            // EVAL also stores the script for EVALSHA.
             Err(Error::NoScript { again }) => send("EVAL", self.text, again).await,
             outcome => outcome,
         }
     }
 }
 
-/// Loads the library; false if there can be none here, which the connection then remembers.
+/// Loads the library. Returns false if Redis refuses it; unless it is only full, the connection
+/// remembers that.
 async fn load_library(connection: &Connection) -> Result<bool, Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY_TEXT).to_owned();
     match connection.call("FUNCTION", make).await {
         Ok(_) => Ok(true),
-        // Somebody else was faster. Its name has a digest of its text, so it is the same.
+        // Another process has loaded it. The name contains a digest of the text, so it is the same
+        // library.
         Err(Error::Backend(reason)) if reason.contains("already exists") => Ok(true),
         Err(error) if error.is_full() => Ok(false),
         Err(Error::Backend(reason)) => {
-            tracing::info!(reason, "Redis loads no functions for us; scripts are sent instead, which is slower");
+            tracing::info!(reason, "Redis does not load functions; using EVALSHA, which is slower");
             connection.without_functions();
             Ok(false)
         }
@@ -91,17 +99,17 @@ async fn load_library(connection: &Connection) -> Result<bool, Error> {
     }
 }
 
-/// The text of the library, for a test that shows that Redis accepts it.
+/// Returns the text of the library, for tests.
 pub fn library_text() -> &'static str {
     LIBRARY_TEXT
 }
 
-/// Name and text of each command as EVAL runs it, for a test that shows that Redis accepts them all.
+/// Returns the name and the EVAL text of each command, for tests.
 pub fn script_texts() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().map(|script| (script.name, script.text))
 }
 
-/// Deletes libraries that other versions of us have left behind. One that a process still uses is loaded again by it.
+/// Deletes libraries of other versions. A process that still uses one loads it again.
 pub(super) async fn forget_others(connection: &Connection) -> Result<(), Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(format!("{PREFIX}*")).to_owned();
     let listed = connection.call("FUNCTION", make).await?;

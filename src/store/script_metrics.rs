@@ -1,4 +1,5 @@
-//! What scripts note by the way: who was stopped by a limit, who was let go and when, which queue starves.
+//! Notes in the replies of scripts, for metrics and timers: limits exceeded and released, starved
+//! queues, and times at which something is due.
 
 use super::{Core, Error, reply};
 use crate::job::escape::unescape;
@@ -6,9 +7,9 @@ use redis::Value;
 use std::time::Duration;
 
 impl Core {
-    /// Acts on notes: kind, name, strategy and milliseconds each.
-    pub(super) fn apply_notes(&self, notes: Value) -> Result<(), Error> {
-        for note in reply::texts(notes, "notes")?.chunks_exact(4) {
+    /// Records the notes in a reply to a command. Each consists of kind, name, strategy and milliseconds.
+    pub(super) fn apply_notes(&self, notes: Value, command: &str) -> Result<(), Error> {
+        for note in reply::texts(notes, command)?.chunks_exact(4) {
             let [kind, name, strategy, ms] = note else { continue };
             let ms = ms.parse().unwrap_or(0);
             match kind.as_str() {

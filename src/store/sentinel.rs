@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long sentinels may take to answer.
+/// Time limit for the answer of a sentinel.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// How long the others are waited for once one has answered: a dead one must not delay a failover.
+/// Time to wait for the other sentinels after the first answer. A dead one must not delay a
+/// failover.
 const OTHERS_WITHIN: Duration = Duration::from_millis(100);
-/// The channels on which a sentinel announces another primary: of any service, and the first one as soon as there is a new
-/// primary, the second one when the other replicas follow it.
+/// The channels on which a sentinel announces a new primary of any service: the first one as soon
+/// as there is one, the second one when the other replicas follow it.
 const SWITCHES: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// The sentinels of a service.
@@ -26,14 +27,14 @@ pub(super) struct Sentinels {
 
 struct Node {
     client: Client,
-    /// Kept between questions, which come once a second.
+    /// Kept open, because the sentinel is asked once a second.
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 /// A sentinel's answer.
 struct Named {
     primary: Host,
-    /// Grows with each failover, so that the highest one is the newest.
+    /// Grows with each failover, so the highest epoch is the newest.
     epoch: u64,
 }
 
@@ -43,8 +44,9 @@ impl Sentinels {
         Sentinels { nodes: nodes.collect(), service: service.to_owned() }
     }
 
-    /// The primary that the sentinels name, of those with the newest configuration: one that was cut off from the others
-    /// still names the old primary. Several entries are names of one server.
+    /// Returns the primary according to the sentinels with the newest configuration. A sentinel
+    /// that was cut off from the others still names the old primary. Several entries are names of
+    /// the same server.
     pub(super) async fn primary(&self) -> RedisResult<Vec<Host>> {
         let mut asked: FuturesUnordered<_> = self.nodes.iter().map(|node| node.ask(&self.service)).collect();
         let mut deadline = Instant::now() + ANSWER_WITHIN;
@@ -68,7 +70,7 @@ impl Sentinels {
         if named.is_empty() { Err(failure) } else { Ok(named) }
     }
 
-    /// A subscription to announcements of other primaries, at any sentinel.
+    /// Subscribes to announcements of new primaries, at any sentinel.
     pub(super) async fn switches(&self) -> RedisResult<PubSub> {
         let mut last = Err((ErrorKind::EmptySentinelList, "no sentinel is configured").into());
         for node in &self.nodes {
@@ -90,7 +92,8 @@ impl Sentinels {
 impl Node {
     async fn ask(&self, service: &str) -> RedisResult<Named> {
         let mut kept = self.connection.lock().await;
-        // Taken out, so that a connection whose answer did not arrive in time is not used again.
+        // Take the connection out, so that it is not used again if its answer does not arrive in
+        // time.
         let mut connection = match kept.take() {
             Some(connection) => connection,
             None => {
@@ -100,7 +103,7 @@ impl Node {
                 self.client.get_multiplexed_async_connection_with_config(&config).await?
             }
         };
-        // During a failover only the second question is answered with the new primary, as soon as it is one.
+        // During a failover only the second command returns the new primary, and does so at once.
         let mut questions = redis::pipe();
         questions.cmd("SENTINEL").arg("MASTER").arg(service);
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(service);

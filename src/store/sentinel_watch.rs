@@ -1,8 +1,8 @@
-//! The watch over a connection behind Sentinel: it is given up as soon as another server is the primary.
+//! Watches a connection behind Sentinel and replaces it as soon as another server is the primary.
 //!
-//! After a planned failover the old primary accepts writes for ten seconds more, until Sentinel has made it a replica, which
-//! discards them. Nothing on the connection shows that, so Sentinel is asked: when it announces a switch, and once a second,
-//! because an announcement may be lost.
+//! After a planned failover the old primary accepts writes for ten more seconds, until Sentinel has
+//! made it a replica, which discards them. The connection does not show that, so Sentinel is asked:
+//! when it announces a new primary, and once a second, because an announcement may be lost.
 
 use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
 use super::replication;
@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a server may take to say whether it is a primary.
+/// Time limit for a server to report its role.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Watches a connection until `stop`; returns at once if no sentinel is involved.
+/// Watches a connection until `stop`. Returns at once if the address has no sentinels.
 pub(super) async fn run(connection: Connection, stop: CancellationToken) {
     let Some(sentinels) = connection.sentinels() else { return };
     let switched = Notify::new();
@@ -34,14 +34,14 @@ pub(super) async fn run(connection: Connection, stop: CancellationToken) {
     }
 }
 
-/// Passes announcements on, over a connection that is made again whenever it breaks.
+/// Passes on announcements. Reconnects whenever the subscription breaks.
 async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
     let mut backoff = FIRST_BACKOFF;
     loop {
         match sentinels.switches().await {
             Ok(mut subscription) => {
                 backoff = FIRST_BACKOFF;
-                // One may have been missed before.
+                // An announcement may have been missed before.
                 switched.notify_one();
                 let mut announcements = subscription.on_message();
                 while announcements.next().await.is_some() {
@@ -55,10 +55,10 @@ async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
     }
 }
 
-/// Gives the connection up if its server is not the primary.
+/// Retires the connection if its server is not the primary.
 async fn check(connection: &Connection, sentinels: &Sentinels) {
     let Some(mut session) = connection.session() else { return };
-    // Without an answer nothing is known, and the connection may well be good.
+    // Without an answer, keep the connection, which may well be good.
     if let (Ok(named), Some(server)) = (sentinels.primary().await, &session.server)
         && !named.contains(server)
     {

@@ -1,4 +1,4 @@
-//! Verbs of rules in shadow: who watches, and what was seen.
+//! Records of rules in shadow mode, written by the one process that watches a rule.
 
 use super::rounds::ROUNDS_KEPT;
 use super::script::SHADOW_SAVE;
@@ -6,31 +6,32 @@ use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 
-/// What became of the wish to watch.
+/// The outcome of saving a shadow record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// It is ours to watch, and what was seen is kept.
+    /// The record is saved; the caller watches the rule.
     Kept,
     Paused,
-    /// The rule is not in shadow any more.
+    /// The rule is not in shadow mode any more.
     Gone,
-    /// Another process watches, for so many ms unless it goes on.
+    /// Another process watches the rule, for `left_ms` unless it renews.
     Elsewhere {
         by: String,
         left_ms: u64,
     },
 }
 
-/// What a process has seen.
+/// The record of a rule in shadow mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShadowRecord {
-    /// Who watches.
+    /// The process that watches the rule.
     pub holder: String,
     pub document: String,
 }
 
 impl Store {
-    /// Keeps what was seen for `life_ms`, and the rounds that would have been; nobody else watches meanwhile.
+    /// Saves the record of a rule in shadow mode for `life_ms`, and the rounds that it would have
+    /// run. No other process can watch the rule during that time.
     pub async fn keep_shadow(
         &self,
         rule: &str,
@@ -53,11 +54,11 @@ impl Store {
                 let by = unescape(&parts.next().unwrap_or_default());
                 Watched::Elsewhere { by, left_ms: parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0) }
             }
-            _ => return Err(Error::unreadable("shadow")),
+            _ => return Err(Error::unreadable("shadow_save")),
         })
     }
 
-    /// What was last seen of a rule in shadow; none where nobody watches.
+    /// Returns the last record of a rule in shadow mode; `None` if no process watches it.
     pub async fn shadow(&self, rule: &str) -> Result<Option<ShadowRecord>, Error> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.shadow(rule)).arg("holder").arg("document");

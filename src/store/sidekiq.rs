@@ -1,4 +1,5 @@
-//! Verbs on the Redis of a Sidekiq: what its queues and processes are like, what is pushed there, what is taken from there.
+//! Operations on the Redis of a Sidekiq: reading its queues and processes, pushing jobs, and taking
+//! jobs.
 
 use super::address::Address;
 use super::codec::wire;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// Processes that are looked at.
+/// Largest number of processes that are read.
 pub(super) const MOST_PROCESSES: usize = 512;
 
 /// A handle to a Sidekiq; clones share it.
@@ -31,36 +32,37 @@ pub struct Sidekiq {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidekiqQueue {
     pub depth: u64,
-    /// Since when the job waits that is next.
+    /// Time since which the next job waits, in milliseconds.
     pub oldest: Option<i64>,
     pub paused: bool,
 }
 
-/// A process of a Sidekiq, as it last told.
+/// A process of a Sidekiq, according to its last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidekiqProcess {
     pub identity: String,
     pub queues: Vec<String>,
     pub concurrency: u64,
-    /// Its threads, in groups that each serve queues of their own.
+    /// The process' capsules.
     pub capsules: Vec<SidekiqCapsule>,
     pub busy: u64,
-    /// It takes no more jobs.
+    /// True if the process fetches no more jobs.
     pub quiet: bool,
-    /// Its version; those before 7 do not tell.
+    /// Version of Sidekiq; not reported before version 7.
     pub version: Option<String>,
 }
 
-/// A group of threads of a process, and the queues that they serve.
+/// A capsule of a process: a group of threads and the queues that they serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidekiqCapsule {
     pub queues: Vec<String>,
-    /// None if the process reports only how many threads all its capsules have.
+    /// Number of threads; `None` if the process reports only the total of all capsules.
     pub concurrency: Option<u64>,
 }
 
 impl SidekiqProcess {
-    /// Threads that serve a queue and were idle at the last report, at least: busy threads are reported for all capsules together.
+    /// Returns the least number of threads that serve a queue and were idle at the last report.
+    /// Busy threads are only reported for all capsules together.
     pub fn spare(&self, queue: &str) -> u64 {
         let serving = self.capsules.iter().filter(|capsule| capsule.queues.iter().any(|own| own == queue));
         serving.filter_map(|capsule| capsule.concurrency).map(|threads| threads.saturating_sub(self.busy)).sum()
@@ -75,7 +77,7 @@ pub struct Claimed {
 }
 
 impl Sidekiq {
-    /// Opens a Sidekiq; the connection is made in the background and kept until `stop`.
+    /// Opens a Sidekiq. The connection is made in the background and kept until `stop`.
     pub fn open(
         address: &Address,
         prefix: &str,
@@ -87,22 +89,23 @@ impl Sidekiq {
         let (connection, keeper) = Connection::open(address, deadline, None, metrics, stop, move |connection| {
             redis_health::check_other_server(connection, deadline)
         })?;
-        // Its log lines are about this Redis, not about the store.
+        // Mark the log lines as being about this Redis and not the store.
         tasks.spawn(keeper.instrument(tracing::info_span!("main_queue_redis")));
         Ok(Sidekiq { connection, prefix: prefix.into() })
     }
 
-    /// What its keys start with.
+    /// Returns the prefix of the Sidekiq's keys.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Waits for the first connection; the reason if there is none after `patience`.
+    /// Waits at most `patience` for the first connection. Returns the last failure if there is
+    /// none.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.connection.connected_within(patience).await
     }
 
-    /// How queues are, in the order in which they are named.
+    /// Returns the state of queues, in the order of `names`.
     pub async fn queues(&self, names: &[&str]) -> Result<Vec<SidekiqQueue>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(names);
         let parts = reply::texts(SIDEKIQ_QUEUES.call(&self.connection, fill).await?, "sidekiq_queues")?;
@@ -114,14 +117,14 @@ impl Sidekiq {
         Ok(parts.chunks_exact(3).map(queue).collect())
     }
 
-    /// Its processes.
+    /// Returns the Sidekiq's processes.
     pub async fn processes(&self) -> Result<Vec<SidekiqProcess>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(MOST_PROCESSES);
         let parts = reply::texts(SIDEKIQ_PROCESSES.call(&self.connection, fill).await?, "sidekiq_processes")?;
         Ok(parts.chunks_exact(5).map(process).collect())
     }
 
-    /// Pushes an entry of an outbox, unless that has happened; whether it is new there.
+    /// Pushes an outbox entry into its queue. Returns false if it has been pushed before.
     pub async fn deliver(&self, marker: &str, entry: &OutboxEntry) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             command.arg(0).arg(&*self.prefix).arg(marker).arg(entry.sequence).arg(&entry.queue);
@@ -130,7 +133,8 @@ impl Sidekiq {
         Ok(reply::number(SIDEKIQ_DELIVER.call(&self.connection, fill).await?) == 1)
     }
 
-    /// Takes up to `most` jobs off a queue that no worker reads; what was taken in already is forgotten.
+    /// Moves up to `most` jobs from a queue that no worker reads into an inbox, and returns the
+    /// inbox. Removes entries up to `taken_in`, which have been imported.
     pub async fn claim(&self, queue: &str, inbox: &str, taken_in: u64, most: usize) -> Result<Vec<Claimed>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             command.arg(0).arg(format!("{}queue:{queue}", self.prefix)).arg(inbox).arg(format!("{inbox}:last"));
@@ -141,10 +145,10 @@ impl Sidekiq {
             let (sequence, payload) = entry.split_once(wire::UNIT)?;
             Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
         };
-        entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("claim"))).collect()
+        entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("sidekiq_claim"))).collect()
     }
 
-    /// Jobs of an inbox that have not been taken in.
+    /// Returns the number of jobs of an inbox that have not been imported.
     pub async fn pending(&self, inbox: &str, taken_in: u64) -> Result<u64, Error> {
         let mut command = redis::cmd("LRANGE");
         command.arg(inbox).arg(0).arg(-1);
@@ -153,13 +157,13 @@ impl Sidekiq {
         Ok(entries.iter().filter_map(sequence).filter(|sequence| *sequence > taken_in).count() as u64)
     }
 
-    /// A queue that jobs are put back into, with the name of its source.
+    /// Returns a queue as a target for jobs that are handed back. `name` is the source's name.
     pub fn queue_target(&self, name: String, queue: &str) -> Target {
         Target { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
     }
 
-    /// Puts an entry of an outbox back into the source of its jobs, unless that has happened. False if the locks of the gem
-    /// sidekiq-fairplay are not ours.
+    /// Hands an outbox entry back to the source of its jobs, unless that was done before. Returns
+    /// false if the gem's locks have another owner.
     pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &Target) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             command.arg(0).arg(marker).arg(entry.sequence).arg(target.words.len()).arg(&target.words);
@@ -170,7 +174,7 @@ impl Sidekiq {
         Ok(reply::number(SIDEKIQ_RESTORE.call(&self.connection, fill).await?) != -1)
     }
 
-    /// Buries what no worker could run, as Sidekiq itself does.
+    /// Adds a payload that no worker could run to the dead set, as Sidekiq itself does.
     pub async fn bury(&self, payload: &str, now: i64) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(format!("{}dead", self.prefix)).arg(sidekiq::seconds(now)).arg(payload);
@@ -178,7 +182,8 @@ impl Sidekiq {
     }
 }
 
-/// Reads identity, info, concurrency, busy, quiet. Up to 8.1.1 the info has the concurrency; later the hash does.
+/// Parses identity, info, concurrency, busy, quiet. The info has the concurrency up to 8.1.1; later
+/// versions have it in the hash.
 fn process(part: &[String]) -> SidekiqProcess {
     let info: Value = serde_json::from_str(&part[1]).unwrap_or_default();
     let capsules = capsules(&info);
@@ -189,7 +194,7 @@ fn process(part: &[String]) -> SidekiqProcess {
     queues.sort();
     queues.dedup();
     let capsules = match capsules.len() {
-        // All threads serve all queues; their number may have changed since the process started.
+        // All threads serve all queues. Their number may have changed since the process started.
         0 | 1 => vec![SidekiqCapsule { queues: queues.clone(), concurrency: Some(concurrency) }],
         _ => capsules,
     };
@@ -204,7 +209,8 @@ fn process(part: &[String]) -> SidekiqProcess {
     }
 }
 
-/// The capsules of a process: since 8.0.9 with their threads, in 7 and before only the weights of their queues, in 6 none.
+/// Returns the capsules of a process. Sidekiq reports their threads since 8.0.9, only the weights
+/// of their queues in 7 and early 8, and no capsules in 6.
 fn capsules(info: &Value) -> Vec<SidekiqCapsule> {
     let capsule = |weights: &Value, concurrency: &Value| SidekiqCapsule {
         queues: weights.as_object().into_iter().flat_map(|weights| weights.keys().cloned()).collect(),
@@ -277,7 +283,7 @@ mod tests {
         for (info, concurrency, threads) in [
             (six, "", [7, 7, 0]),
             (&one, "", [7, 7, 0]),
-            (&two, "", [0, 0, 0]), // nobody knows how many of the ten serve which queue
+            (&two, "", [0, 0, 0]), // unknown how many of the ten threads serve which queue
             (&named(r#""concurrency":12,"#), "", [5, 6, 0]),
             (&named(""), "12", [5, 6, 0]),
             (changed, "20", [17, 17, 0]),

@@ -1,16 +1,18 @@
-//! What an existing Sidekiq is made of: queues, totals, jobs that wait, classes of the gem. Changes nothing.
+//! The inventory of an existing Sidekiq: queues, totals, waiting jobs, and classes of the gem
+//! sidekiq-fairplay. Changes nothing.
 
 use super::sidekiq::Sidekiq;
 use super::{Error, reply};
 use redis::{Cmd, Value};
 
-/// Queues that are looked at.
+/// Largest number of queues that are read.
 const MOST_QUEUES: usize = 1000;
-/// Keys that a search for the gem's classes asks for at once, and how often it asks.
+/// Number of keys that one SCAN requests in the search for the gem's classes, and largest number of
+/// SCANs.
 const SCANNED: usize = 1000;
 const MOST_SCANS: usize = 1000;
 
-/// SidekiqTotals of a Sidekiq.
+/// Totals of a Sidekiq: jobs processed and failed so far, and jobs in its sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidekiqTotals {
     pub processed: u64,
@@ -20,10 +22,10 @@ pub struct SidekiqTotals {
     pub dead: u64,
 }
 
-/// A class for which the gem sidekiq-fairplay has jobs staged.
+/// A class for which the gem sidekiq-fairplay has staged jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GemClass {
-    /// How its keys name it.
+    /// The class' name in the gem's keys.
     pub key: String,
     pub tenants: usize,
     pub jobs: u64,
@@ -36,7 +38,7 @@ impl Sidekiq {
         self.connection.call("census", |_| command.clone()).await
     }
 
-    /// The version of its Redis.
+    /// Returns the version of the Sidekiq's Redis.
     pub async fn redis_version(&self) -> Result<String, Error> {
         let info = match self.ask(&["INFO", "server"]).await? {
             Value::VerbatimString { text, .. } => text,
@@ -46,15 +48,15 @@ impl Sidekiq {
         Ok(version.unwrap_or("of unknown version").trim().to_owned())
     }
 
-    /// The names of its queues, sorted.
+    /// Returns the names of the queues, sorted.
     pub async fn queue_names(&self) -> Result<Vec<String>, Error> {
         let key = format!("{}queues", self.prefix());
-        let mut names = reply::texts(self.ask(&["SRANDMEMBER", &key, &MOST_QUEUES.to_string()]).await?, "queues")?;
+        let mut names = reply::texts(self.ask(&["SRANDMEMBER", &key, &MOST_QUEUES.to_string()]).await?, "SRANDMEMBER")?;
         names.sort();
         Ok(names)
     }
 
-    /// Its totals.
+    /// Returns the totals.
     pub async fn totals(&self) -> Result<SidekiqTotals, Error> {
         let number = async |verb: &str, key: &str| {
             let key = format!("{}{key}", self.prefix());
@@ -69,22 +71,23 @@ impl Sidekiq {
         })
     }
 
-    /// The next jobs of a queue, in the order in which workers take them, without the first `after`.
+    /// Returns the next payloads of a queue in the order in which workers take them, without the
+    /// first `after`.
     pub async fn next_payloads(&self, queue: &str, after: usize, most: usize) -> Result<Vec<String>, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
         let (first, last) = (format!("-{}", after + most.max(1)), format!("-{}", after + 1));
-        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, &last]).await?, "a queue")?;
+        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, &last]).await?, "LRANGE")?;
         payloads.reverse();
         Ok(payloads)
     }
 
-    /// How many jobs wait in a queue.
+    /// Returns the number of jobs in a queue.
     pub async fn depth(&self, queue: &str) -> Result<u64, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
         Ok(reply::number(self.ask(&["LLEN", &key]).await?).max(0) as u64)
     }
 
-    /// Classes for which the gem has jobs staged.
+    /// Returns the classes for which the gem has staged jobs.
     pub async fn gem_classes(&self) -> Result<Vec<GemClass>, Error> {
         let (head, tail) = (format!("{}fairplay:", self.prefix()), ":tenant_counts");
         let pattern = format!("{head}*{tail}");
@@ -92,11 +95,11 @@ impl Sidekiq {
         let mut cursor = "0".to_owned();
         for _ in 0..MOST_SCANS {
             let words = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", &SCANNED.to_string()];
-            let [next, keys] = reply::parts(self.ask(&words).await?, "scan")?;
+            let [next, keys] = reply::parts(self.ask(&words).await?, "SCAN")?;
             cursor = reply::text(next);
-            for key in reply::texts(keys, "scan")? {
+            for key in reply::texts(keys, "SCAN")? {
                 let Some(class) = key.strip_prefix(&head).and_then(|rest| rest.strip_suffix(tail)) else { continue };
-                let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "counts")?;
+                let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "HGETALL")?;
                 let jobs = counts.iter().filter_map(|(_, count)| count.parse::<u64>().ok()).sum();
                 classes.push(GemClass { key: class.to_owned(), tenants: counts.len(), jobs });
             }

@@ -1,4 +1,5 @@
-//! What scripts tell all processes, as it happens. A signal may be lost: nothing may depend on one but speed.
+//! Signals: messages that scripts send to all processes. A signal may be lost, so only latency may
+//! depend on it.
 
 use super::address::Target;
 use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
@@ -6,27 +7,27 @@ use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-/// Signals that a slow listener may lag behind; then it is told that it missed some.
+/// Number of signals that a slow receiver may lag behind before it misses some.
 const BACKLOG: usize = 1024;
 
-/// Something happened that a loop may want to act on at once.
+/// A change to which a loop may want to react at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A rule that had no tenant waiting has one.
+    /// A rule without waiting tenants has one now.
     Staged { rule: String },
-    /// A main queue holds fewer jobs than its planner wants.
+    /// A main queue has fallen to its low-water mark.
     Low { queue: String },
-    /// A rule may be planned again: whoever had its lock has stopped, or a pause is over.
+    /// A rule may be planned again: the holder of its lock has stopped, or a pause is over.
     Freed { rule: String },
     /// The plan rules changed.
     Rules,
     /// The API keys changed.
     Keys,
-    /// A queue may have a job that can go: it had none, or a limit has room again.
+    /// A queue may have a runnable job: it had none before, or a limit has room again.
     Ready { queue: String },
     /// A round was recorded.
     Round { rule: String },
-    /// Signals may have been missed: the connection was away.
+    /// Signals may have been missed, because the connection was lost.
     Missed,
 }
 
@@ -40,17 +41,17 @@ impl Signal {
             ("rules", _) => Signal::Rules,
             ("keys", _) => Signal::Keys,
             ("round", rule) => Signal::Round { rule: rule.to_owned() },
-            _ => return None, // a newer process knows more of them
+            _ => return None, // sent by a newer version
         })
     }
 }
 
-/// Where signals of the channel arrive in this process.
+/// Creates the broadcast channel that distributes signals in this process.
 pub(super) fn channel() -> broadcast::Sender<Signal> {
     broadcast::channel(BACKLOG).0
 }
 
-/// Listens until `stop`, on a connection that is made anew whenever it breaks.
+/// Receives signals until `stop`. Reconnects whenever the connection breaks.
 pub(super) async fn listen(
     target: Target,
     connection: Connection,
@@ -67,7 +68,10 @@ pub(super) async fn listen(
                 Err(error) => {
                     if error.code() == Some("NOPERM") {
                         if !std::mem::replace(&mut forbidden, true) {
-                            tracing::warn!(channel, "the Redis user may not use this channel: looking once a second");
+                            tracing::warn!(
+                                channel,
+                                "the Redis user may not subscribe to this channel; polling once a second"
+                            );
                         }
                         _ = signals.send(Signal::Missed);
                     }
@@ -76,7 +80,7 @@ pub(super) async fn listen(
             };
             forbidden = false;
             backoff = FIRST_BACKOFF;
-            // Nobody listening is fine: the receivers come and go.
+            // An error means that there are no receivers now, which is fine.
             _ = signals.send(Signal::Missed);
             let mut messages = connection.on_message();
             while let Some(message) = messages.next().await {
@@ -85,7 +89,7 @@ pub(super) async fn listen(
                 }
             }
         };
-        // Sentinel may have named another server: the old one still takes subscriptions, and has nothing to say.
+        // After a failover the old server still accepts subscriptions but publishes nothing.
         let replaced = async {
             match connection.sentinels() {
                 Some(_) => connection.replaced().await,

@@ -1,37 +1,40 @@
-//! The time for which a Redis Cluster has refused our slot.
+//! The time for which a Redis Cluster has refused the namespace's slot.
 //!
-//! Every script declares one key, the namespace's prefix, under which no key exists; all keys that it touches lie in the same
-//! slot. While the slot moves to another node, the old node answers ASK to every script, because the declared key is missing.
-//! ASK must not be followed: a script that ran on the new node would see only the keys that have arrived there, take the others
-//! for missing and, for example, start its sequences again. The same holds for a plain write, such as the schema mark's. So the
-//! call is held and sent again until all keys have arrived and MOVED names the new owner. `address::open_cluster` turns off the
-//! client library's own repeats, which would follow ASK.
+//! Every script declares one key, the namespace's prefix, under which no key exists. All keys that
+//! it accesses lie in the same slot. While the slot moves to another node, the old node answers ASK
+//! to every script, because the declared key is missing. ASK must not be followed: a script on the
+//! new node would see only the keys that have arrived there, take the others for missing and, for
+//! example, restart its sequences. The same holds for a plain write, such as that of the schema
+//! version. So the call is held and sent again until all keys have arrived and MOVED names the new
+//! owner. `address::open_cluster` disables the client library's own retries, which would follow
+//! ASK.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pauses between two attempts of a held call.
+/// Shortest pause between two attempts of a held call; each pause doubles.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Refusals further apart than this do not belong to one move: held calls ask more often.
+/// Refusals further apart than this belong to different moves of the slot, because held calls retry
+/// more often.
 const GAP: Duration = Duration::from_secs(1);
 
-/// Refusals of the slot, as all calls of a connection see them.
+/// Refusals of the slot, for all calls of a connection.
 #[derive(Default)]
 pub(super) struct SlotHold {
-    /// The first and the last refusal.
+    /// Times of the first and the last refusal of the current move.
     span: Mutex<Option<(Instant, Instant)>>,
 }
 
 impl SlotHold {
-    /// Notes a refusal; returns when the refusals began.
+    /// Records a refusal. Returns the time of the first one.
     pub(super) fn record_refusal(&self, now: Instant, reason: &super::Error) -> Instant {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match *span {
             Some((first, last)) if now.saturating_duration_since(last) < GAP => first,
             _ => {
-                tracing::warn!(%reason, "Redis Cluster does not serve our slot for now; calls wait for it");
+                tracing::warn!(%reason, "Redis Cluster does not serve the slot of the namespace; calls are waiting");
                 now
             }
         };

@@ -1,4 +1,5 @@
-//! Staged jobs of a Sidekiq by their jid, for people: there is no index, so all keys are looked at, in portions.
+//! Search for staged jobs of a Sidekiq by jid, for people. There is no index, so a search scans all
+//! keys in portions.
 
 use super::find::{MOST_KEYS, PORTION};
 use super::reply;
@@ -8,21 +9,22 @@ use crate::job::escape::unescape;
 use crate::job::sidekiq::{self, Payload};
 use crate::job::tenant;
 
-/// A job that waits in staging for a Sidekiq.
+/// A staged job of a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedJob {
     pub id: String,
     pub class: String,
     pub tenant: String,
     pub rule: String,
-    /// The queue of the Sidekiq that it is promoted into.
+    /// The queue of the Sidekiq into which the job will be promoted.
     pub queue: String,
-    /// When it came, in milliseconds.
+    /// Time of staging, in milliseconds.
     pub created: i64,
 }
 
 impl Store {
-    /// The staged job of a jid, if there is one, and whether there were too many keys to look at all of them.
+    /// Returns the staged job with a jid, if there is one, and true if there were too many keys to
+    /// scan all of them.
     pub async fn staged_job(&self, jid: &str) -> Result<(Option<StagedJob>, bool), Error> {
         let mut cursor = "0".to_owned();
         for _ in 0..MOST_KEYS / PORTION {
@@ -31,7 +33,7 @@ impl Store {
             };
             let mut words =
                 reply::texts(STAGED_SEARCH.call(&self.core.connection, fill).await?, "staged_search")?.into_iter();
-            cursor = words.next().ok_or_else(|| Error::unreadable("trace"))?;
+            cursor = words.next().ok_or_else(|| Error::unreadable("staged_search"))?;
             let words: Vec<String> = words.collect();
             if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {
                 return Ok((Some(found), false));
@@ -44,9 +46,11 @@ impl Store {
     }
 }
 
-/// Reads id, created, queue, rule, tenant and `push`; none if the jid that was looked for is not the job's own.
+/// Parses id, created, queue, rule, tenant and `push`. Returns `None` if the jid is not the job's
+/// own.
 fn read(job: &[String], jid: &str) -> Option<StagedJob> {
-    // What is kept of it, where its args begin, and their length stand before the template.
+    // The template follows three fields: the parts that are stored, and the offset and length of
+    // the arguments.
     let template = job[5].splitn(4, ',').nth(3)?;
     let text = sidekiq::fill(template, "[]", 0);
     let payload = Payload::parse(&text).filter(|payload| payload.jid().as_deref() == Some(jid))?;

@@ -1,4 +1,4 @@
-//! Tenants: how many jobs they have, and on which terms they are served.
+//! Tenants: the numbers of their jobs, and their terms.
 
 use super::codec::wire;
 use super::script::{TENANT_CONFIGURE, TENANT_COUNTS};
@@ -8,13 +8,13 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
 
-/// How long a tenant's book is at least written into one hash, in ms: `lua/limits/enqueue_accounts.lua` has the same.
-const SHORTEST_BOOK: u64 = 120_000;
+/// Shortest period of an enqueue window in ms; equal to the one in `lua/limits/enqueue_accounts.lua`.
+const SHORTEST_WINDOW: u64 = 120_000;
 
-/// Tenants whose jobs one call counts.
-const CENSUS_PORTION: usize = 100;
+/// Number of tenants that one call counts.
+const COUNTED_PORTION: usize = 100;
 
-/// Jobs of a tenant that have not ended, by state.
+/// Numbers of a tenant's jobs that have not ended, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantJobs {
     pub pending: u64,
@@ -25,17 +25,18 @@ pub struct TenantJobs {
 }
 
 impl TenantJobs {
-    /// All of them.
+    /// Returns the number of all jobs.
     pub fn total(&self) -> u64 {
         self.depth() + self.retryable + self.active
     }
 
-    /// Those that count as waiting.
+    /// Returns the number of waiting jobs.
     pub fn depth(&self) -> u64 {
         self.pending + self.available + self.scheduled
     }
 
-    /// Scripts count staged jobs, which are pending, among the available ones.
+    /// Parses the stored numbers, which include the staged jobs in the available ones. To clients,
+    /// staged jobs are pending.
     pub(super) fn read(text: &str, staged: u64) -> TenantJobs {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
@@ -49,17 +50,18 @@ impl TenantJobs {
 /// A change of one tenant's terms.
 pub struct TenantChange<'a> {
     pub id: &'a str,
-    /// The document that holds so far; empty if there is none.
+    /// The expected current document; empty if there is none.
     pub before: &'a str,
-    /// The one that is to hold, and its terms; none to have none.
+    /// The new document and its terms; `None` to remove the tenant's terms.
     pub after: Option<(&'a str, &'a TenantSettings)>,
-    /// What is told of it: the kind of the event.
+    /// Type of the event to emit.
     pub event: &'a str,
-    /// Members of the event.
+    /// Data of the event, as JSON members.
     pub data: &'a str,
 }
 
-/// A tenant of the file, with its document and the members of the event that tells of it if it is new.
+/// A tenant of the configuration file, its document, and the data of the event that is emitted if
+/// it is new.
 pub struct FileTenant<'a> {
     pub rule: &'a TenantRule,
     pub document: String,
@@ -67,7 +69,7 @@ pub struct FileTenant<'a> {
 }
 
 impl Store {
-    /// Changes a tenant's terms, unless another document holds than was expected; whether it did.
+    /// Changes a tenant's terms. Returns false if the current document is not the expected one.
     pub async fn change_tenant(&self, change: &TenantChange<'_>) -> Result<bool, Error> {
         let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
         let letters = terms.map(TenantSettings::letters).unwrap_or_default();
@@ -77,7 +79,8 @@ impl Store {
         self.configure("put", &letters, &[&name, before, document, &words, event, data, change.id]).await
     }
 
-    /// Makes the file's tenants and tiers hold, except tenants that were changed at run time.
+    /// Applies the tenants and tiers of the configuration file, except to tenants that were changed
+    /// at run time.
     pub async fn seed_tenants(&self, rules: &[TenantRule], tenants: &[FileTenant<'_>]) -> Result<(), Error> {
         let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
         let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix));
@@ -99,7 +102,7 @@ impl Store {
         Ok(reply::number(TENANT_CONFIGURE.call(&self.core.connection, fill).await?) == 1)
     }
 
-    /// Whether tenants or tiers of some file hold.
+    /// Returns true if tenants or tiers of a configuration file are in effect.
     pub async fn has_file_tenants(&self) -> Result<bool, Error> {
         let mut tiers = redis::cmd("HEXISTS");
         tiers.arg(self.core.keys.quotas()).arg("*");
@@ -109,35 +112,37 @@ impl Store {
         Ok(tiers == 1 || reply::number(self.core.command("tenants", tenants).await?) == 1)
     }
 
-    /// Documents of tenants by id; empty where there is none.
+    /// Returns the documents of tenants in the order of `ids`; empty for a tenant without one.
     pub async fn tenant_documents(&self, ids: &[&str]) -> Result<Vec<String>, Error> {
         self.tenant_fields(self.core.keys.tenancy(), ids).await
     }
 
-    /// Jobs of tenants by id. The default tenant's are known only where it is counted.
+    /// Returns the numbers of tenants' jobs in the order of `ids`. Those of the default tenant are
+    /// only known if it is counted.
     pub async fn tenant_jobs(&self, ids: &[&str]) -> Result<Vec<TenantJobs>, Error> {
-        self.census(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
+        self.read_counts(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
     }
 
-    async fn census(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
+    async fn read_counts(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
         let mut found = Vec::with_capacity(names.len());
-        for portion in names.chunks(CENSUS_PORTION) {
+        for portion in names.chunks(COUNTED_PORTION) {
             let fill = |command: &mut Cmd, _: bool| {
                 self.core.begin(command).arg(portion);
             };
             let answer = TENANT_COUNTS.call(&self.core.connection, fill).await?;
-            let pairs = reply::pairs(answer, "tenants")?;
+            let pairs = reply::pairs(answer, "tenant_counts")?;
             found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
         }
         Ok(found)
     }
 
-    /// Jobs of all tenants but the default one.
+    /// Returns the numbers of jobs of all tenants except the default one.
     pub async fn all_tenants_jobs(&self) -> Result<TenantJobs, Error> {
-        Ok(self.census(&["*".to_owned()]).await?.pop().unwrap_or_default())
+        Ok(self.read_counts(&["*".to_owned()]).await?.pop().unwrap_or_default())
     }
 
-    /// Jobs of the default tenant: those of all queues that are nobody else's.
+    /// Returns the numbers of the default tenant's jobs: those of all queues minus those of the
+    /// other tenants.
     pub async fn default_tenant_jobs(&self) -> Result<TenantJobs, Error> {
         let mut jobs = TenantJobs::default();
         for queue in self.queues().await? {
@@ -170,8 +175,9 @@ impl Store {
         Ok(values.into_iter().map(reply::text).collect())
     }
 
-    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all). Staged jobs are
-    /// among the available ones here; `tenant_jobs` tells them apart.
+    /// Returns about `count` tenants that have jobs, in no particular order, and the next cursor; 0
+    /// at the end. Here the available jobs include the staged ones; [`Store::tenant_jobs`]
+    /// separates them.
     pub async fn tenants_with_jobs(
         &self,
         cursor: u64,
@@ -182,7 +188,8 @@ impl Store {
         Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text, 0))).collect()))
     }
 
-    /// Tenants that have a document, with it, in the same way.
+    /// Returns about `count` tenants that have a document, with their documents, and the next
+    /// cursor; 0 at the end.
     pub async fn tenants_with_terms(&self, cursor: u64, count: usize) -> Result<(u64, Vec<(String, String)>), Error> {
         self.scan_tenants(self.core.keys.tenancy(), cursor, count).await
     }
@@ -200,15 +207,16 @@ impl Store {
         Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
     }
 
-    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `lua/limits/enqueue_window.lua` keeps books.
+    /// Returns the number of jobs that a tenant has enqueued within the last `period` ms, as its
+    /// limit counts them. `lua/limits/enqueue_window.lua` writes the windows.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
         let now = self.core.clock.now_ms();
-        let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));
-        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_BOOK);
+        let length = std::iter::successors(Some(SHORTEST_WINDOW), |length| Some(length * 2));
+        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_WINDOW);
         let turn = now.max(0) as u64 / length;
         for turn in [turn, turn.saturating_sub(1)] {
             let mut command = redis::cmd("HGET");
-            command.arg(self.core.keys.books(length, turn)).arg(escape(id));
+            command.arg(self.core.keys.enqueue_window(length, turn)).arg(escape(id));
             let text = reply::text(self.core.command("tenant", command).await?);
             if !text.is_empty() {
                 return Ok(started_since(&text, now - period as i64));
@@ -218,9 +226,10 @@ impl Store {
     }
 }
 
-/// Enqueues of a book's buckets whose last one was later than that.
-fn started_since(book: &str, since: i64) -> u64 {
-    let starts = book.rsplit('|').next().unwrap_or_default();
+/// Returns the number of enqueues in those buckets of a window whose last enqueue is later than
+/// `since`.
+fn started_since(window: &str, since: i64) -> u64 {
+    let starts = window.rsplit('|').next().unwrap_or_default();
     let counts = starts.split_terminator(';').filter_map(|bucket| {
         let mut words = bucket.split(',').skip(1);
         let last: i64 = words.next()?.parse().ok()?;

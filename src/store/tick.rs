@@ -1,33 +1,36 @@
-//! What the passing of time does, in portions: the caller goes on until nothing is due.
+//! The tick and retention. Each call handles a portion; the caller repeats it until nothing is
+//! left.
 
 use super::script::{RETAIN, TICK};
 use super::{Core, Error, Store, reply};
 
-/// Jobs of each kind handled by one call, which bounds how long Redis is busy with it.
+/// Number of jobs of each kind that one call handles; bounds how long the call occupies Redis.
 pub(super) const PORTION: usize = 200;
 
 impl Core {
-    /// `tells` repeats which queues have something ready.
-    pub(super) async fn tick(&self, tells: bool) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(tells));
+    /// Handles what is due. With `resignals`, signals again which queues have runnable jobs.
+    pub(super) async fn tick(&self, resignals: bool) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(resignals));
         let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
-        self.apply_notes(notes)?;
+        self.apply_notes(notes, "tick")?;
         Ok(reply::number(more) == 1)
     }
 }
 
 impl Store {
-    /// Handles what is due: schedules, retries, expiries, leases, dead workers, limits. Whether more is due now. `tells` repeats
-    /// which queues have something ready, because a signal may be lost.
-    pub async fn tick(&self, tells: bool) -> Result<bool, Error> {
-        self.core.tick(tells).await
+    /// Handles what is due: schedules, retries, expiries, leases, dead workers, limits. Returns
+    /// true if more is due now. With `resignals`, signals again which queues have runnable jobs,
+    /// because a signal may be lost.
+    pub async fn tick(&self, resignals: bool) -> Result<bool, Error> {
+        self.core.tick(resignals).await
     }
 
-    /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.
+    /// Removes what has outlived its retention, and restores the schema version if Redis was
+    /// emptied. Returns true if more is left.
     pub async fn retain(&self) -> Result<bool, Error> {
-        // Tenant activity is noted with events: it is added up before those go.
-        if let Err(error) = self.fold_activity().await {
-            tracing::debug!(%error, "cannot add up the activity of tenants");
+        // Tenant activity is stored with events, so sum it before they are removed.
+        if let Err(error) = self.sum_activity().await {
+            tracing::debug!(%error, "cannot sum tenant activity");
         }
         let s = &self.core.settings;
         let more = RETAIN
@@ -40,7 +43,7 @@ impl Store {
         Ok(reply::number(more) == 1)
     }
 
-    /// Only looks where the mark is there: a full Redis refuses even a write that would change nothing.
+    /// Checks before it writes, because a full Redis refuses even a write that changes nothing.
     async fn mark_schema(&self) -> Result<(), Error> {
         let key = self.core.keys.schema();
         let mut look = redis::cmd("EXISTS");

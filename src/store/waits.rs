@@ -1,33 +1,33 @@
-//! The reason why a job that has not ended is not handed to a worker.
+//! The reason why a waiting job is not handed to a worker.
 
 use super::script::WAITING_FOR;
 use super::{Error, Store, reply};
 use crate::job::LimitKey;
 use crate::job::escape::unescape;
 
-/// The thing that a job waits for. Times are milliseconds since the epoch.
+/// The reason why a job waits. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitingFor {
-    /// A round of a plan rule.
+    /// The job is staged and waits for a round of its rule.
     Round { rule: String, tenant: String, queue: String },
-    /// Somebody who activates it.
+    /// The job is pending and waits for its activation.
     Activation,
-    /// The time that its client chose.
+    /// The job waits for its scheduled time.
     Schedule { until: Option<i64> },
-    /// The end of the delay after a failed attempt.
+    /// The job waits for its next retry.
     Retry { until: Option<i64> },
-    /// A start that a limit put it off to; the key, if the caller may know it.
+    /// A limit has put the job off to a later start. The key is present if the caller may see it.
     Slot { until: Option<i64>, key: Option<LimitKey> },
-    /// The end of its queue's pause.
+    /// The job's queue is paused.
     Pause { queue: String, since: Option<i64> },
-    /// A limit; the key, if the caller may know it.
+    /// A limit has no room. The key is present if the caller may see it.
     Limit { key: Option<LimitKey>, strategy: String, since: Option<i64> },
-    /// A job of its tenant that ends: the tenant runs as many as it may.
+    /// The tenant has reached its limit of active jobs.
     TenantLimit { tenant: String, since: Option<i64> },
 }
 
 impl Store {
-    /// Looks up what a job waits for; `None` if it waits for nothing but a worker, or does not wait.
+    /// Returns the reason why a job waits; `None` if it only waits for a worker, or does not wait.
     pub async fn waits_for(&self, id: &str) -> Result<Option<WaitingFor>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope.word());
         let words = reply::texts(WAITING_FOR.call(&self.core.connection, fill).await?, "waiting_for")?;
@@ -60,7 +60,7 @@ impl Store {
         })
     }
 
-    /// A stored key as the caller knows it, if it is one of the caller's.
+    /// Returns a stored key in the caller's form, if the key belongs to the caller.
     fn known_limit(&self, stored: &str) -> Option<LimitKey> {
         let own = Some(stored).filter(|key| !key.is_empty()).and_then(|key| self.scope.own_rate_key(key))?;
         Some(LimitKey::from_stored(&own))

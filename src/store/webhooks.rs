@@ -6,57 +6,61 @@ use super::{Error, Store};
 use crate::job::Subscription;
 use redis::Value;
 
-/// Subscriptions that there may be: each event is compared with all of them.
+/// Largest number of subscriptions: every event is matched against all of them.
 const MOST_SUBSCRIPTIONS: usize = 100;
-/// Deliveries that may wait; more are dropped, and that is told.
+/// Largest number of pending deliveries. More are dropped, which is reported.
 const MOST_DELIVERIES: usize = 100_000;
-/// Deliveries that were given up and are kept, and for how long.
+/// Largest number of dead deliveries that are kept, and how long they are kept.
 const MOST_DEAD: usize = 1000;
 const KEEP_DEAD_MS: u64 = 7 * 86_400_000;
 
-/// What became of a change to a subscription.
+/// The outcome of changing a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subscribed {
+pub enum SaveSubscriptionOutcome {
     Done,
-    /// Somebody else changed it meanwhile.
+    /// Another client changed the subscription since it was read.
     Stale,
-    /// There are as many as there may be.
+    /// There are [`MOST_SUBSCRIPTIONS`] subscriptions already.
     Full,
 }
 
-/// An event on its way to a subscription.
+/// A delivery of an event to a subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     pub id: String,
     pub subscription: String,
-    /// The event's type, and the event as JSON.
+    /// The event's type; `body` is the event as JSON.
     pub kind: String,
     pub body: String,
-    /// Tries so far.
+    /// Number of attempts so far.
     pub tries: usize,
     pub created: i64,
-    /// What went wrong at the last try.
+    /// The error of the last attempt.
     pub error: Option<String>,
     pub dead: bool,
 }
 
-/// What becomes of a delivery after a try.
+/// The outcome of one attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     Done,
-    /// It is tried again after so many milliseconds.
+    /// The attempt failed. The next one is due after the given milliseconds; the text is the error.
     Again(u64, String),
     Dead(String),
 }
 
 impl Store {
-    /// Keeps a subscription in place of an older form of it, if that is given.
-    pub async fn subscribe(&self, new: &Subscription, old: Option<&Subscription>) -> Result<Subscribed, Error> {
+    /// Stores a new subscription, or replaces `old`.
+    pub async fn subscribe(
+        &self,
+        new: &Subscription,
+        old: Option<&Subscription>,
+    ) -> Result<SaveSubscriptionOutcome, Error> {
         self.change_subscription(&new.id, old, Some(new)).await
     }
 
     /// Removes a subscription.
-    pub async fn unsubscribe(&self, old: &Subscription) -> Result<Subscribed, Error> {
+    pub async fn unsubscribe(&self, old: &Subscription) -> Result<SaveSubscriptionOutcome, Error> {
         self.change_subscription(&old.id, Some(old), None).await
     }
 
@@ -65,7 +69,7 @@ impl Store {
         id: &str,
         old: Option<&Subscription>,
         new: Option<&Subscription>,
-    ) -> Result<Subscribed, Error> {
+    ) -> Result<SaveSubscriptionOutcome, Error> {
         let newest = self.last_event().await?.unwrap_or_default();
         let document =
             |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
@@ -76,14 +80,14 @@ impl Store {
             })
             .await?;
         match reply::text(answer).as_str() {
-            "ok" => Ok(Subscribed::Done),
-            "stale" => Ok(Subscribed::Stale),
-            "full" => Ok(Subscribed::Full),
-            _ => Err(Error::unreadable("subscribe")),
+            "ok" => Ok(SaveSubscriptionOutcome::Done),
+            "stale" => Ok(SaveSubscriptionOutcome::Stale),
+            "full" => Ok(SaveSubscriptionOutcome::Full),
+            _ => Err(Error::unreadable("subscription_save")),
         }
     }
 
-    /// All subscriptions, the oldest first.
+    /// Returns all subscriptions, oldest first.
     pub async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
         let mut command = redis::cmd("HVALS");
         command.arg(self.core.keys.hooks());
@@ -93,22 +97,23 @@ impl Store {
         Ok(found)
     }
 
-    /// A subscription by its id.
+    /// Returns a subscription by its id.
     pub async fn subscription(&self, id: &str) -> Result<Option<Subscription>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.hooks()).arg(id);
         Ok(Subscription::stored(&reply::text(self.core.command("subscription", command).await?)))
     }
 
-    /// The event up to which deliveries were made.
+    /// Returns the id of the last event for which deliveries were created.
     pub async fn delivered_up_to(&self) -> Result<String, Error> {
         let mut command = redis::cmd("GET");
         command.arg(self.core.keys.hooked());
         Ok(reply::text(self.core.command("hooked", command).await?))
     }
 
-    /// Makes deliveries and moves on from one event to another; false if another process did.
-    pub async fn enlist(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
+    /// Creates the deliveries of the events after `from` up to `to`. Returns false if another
+    /// process has done so.
+    pub async fn create_deliveries(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
         let answer = DELIVERY_CREATE
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
@@ -120,8 +125,9 @@ impl Store {
         Ok(reply::number(answer) == 1)
     }
 
-    /// Deliveries that are due, which nobody else gets for `lease_ms`; and the store's time.
-    pub async fn claim(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
+    /// Returns the store's time and deliveries that are due. No other process gets them for
+    /// `lease_ms`.
+    pub async fn claim_deliveries(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(limit).arg(lease_ms);
         };
@@ -130,17 +136,17 @@ impl Store {
         let now = parts.next().map_or(0, reply::number);
         let mut deliveries = Vec::new();
         while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
-            let [subscription, kind, body, tries] =
-                <[String; 4]>::try_from(reply::texts(fields, "claim")?).map_err(|_| Error::unreadable("claim"))?;
+            let [subscription, kind, body, tries] = <[String; 4]>::try_from(reply::texts(fields, "delivery_claim")?)
+                .map_err(|_| Error::unreadable("delivery_claim"))?;
             let tries = tries.parse().unwrap_or(0);
             deliveries.push(Delivery { id: reply::text(id), subscription, kind, body, tries, ..Delivery::default() });
         }
         Ok((now, deliveries))
     }
 
-    /// Keeps what became of a delivery.
-    pub async fn finish_delivery(&self, id: &str, settled: &DeliveryOutcome) -> Result<(), Error> {
-        let (word, after, error) = match settled {
+    /// Records the outcome of an attempt.
+    pub async fn finish_delivery(&self, id: &str, outcome: &DeliveryOutcome) -> Result<(), Error> {
+        let (word, after, error) = match outcome {
             DeliveryOutcome::Done => ("done", 0, ""),
             DeliveryOutcome::Again(after, error) => ("again", *after, error.as_str()),
             DeliveryOutcome::Dead(error) => ("dead", 0, error.as_str()),
@@ -152,14 +158,14 @@ impl Store {
         DELIVERY_FINISH.call(&self.core.connection, fill).await.map(drop)
     }
 
-    /// Tries a delivery that was given up once more; whether there is one.
+    /// Schedules one more attempt of a dead delivery. Returns false if there is none with this id.
     pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
         let answer =
             DELIVERY_RETRY.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
         Ok(reply::number(answer) == 1)
     }
 
-    /// Ids of deliveries that wait, or that were given up, the newest first; and how many there are.
+    /// Returns a page of ids of pending or dead deliveries, newest first, and the number of all.
     pub async fn delivery_ids(&self, dead: bool, offset: usize, limit: usize) -> Result<(Vec<String>, usize), Error> {
         let key = if dead { self.core.keys.undelivered() } else { self.core.keys.deliveries() };
         let mut count = redis::cmd("ZCARD");
@@ -170,7 +176,7 @@ impl Store {
         Ok((reply::texts(self.core.command("deliveries", command).await?, "deliveries")?, total))
     }
 
-    /// A delivery by its id, while it waits or after it was given up.
+    /// Returns a pending or dead delivery by its id.
     pub async fn delivery(&self, id: &str) -> Result<Option<Delivery>, Error> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.delivery(id)).arg(&["sub", "kind", "body", "n", "created", "error", "dead"]);

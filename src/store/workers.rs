@@ -1,4 +1,4 @@
-//! Verbs on workers: signs of life and goodbyes.
+//! Workers: heartbeats, directives and deregistration.
 
 use super::codec::wire;
 use super::reply;
@@ -9,26 +9,26 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{Scope, json};
 use std::collections::BTreeMap;
 
-/// A sign of life.
+/// A worker's heartbeat.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat {
     pub worker: String,
-    /// What the worker says of itself.
+    /// The state that the worker reports.
     pub state: Option<String>,
     pub visibility_ms: Option<u64>,
-    /// Jobs whose reservations it extends.
+    /// Ids of jobs whose leases the heartbeat extends.
     pub jobs: Vec<String>,
-    /// The pool that it is of.
+    /// The worker's pool.
     pub pool: Option<String>,
-    /// Whether it registers, and may come to another pool.
+    /// True if the worker registers, which may change its pool.
     pub registers: bool,
-    /// How it chooses among queues, where neither a pool nor a request says it.
+    /// The worker's default strategy, used if neither a pool nor a request has one.
     pub preference: Option<Preference>,
-    /// What the worker tells about itself, kept with its record.
+    /// Further fields of the worker's record, as JSON.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// A strategy that a worker registers, and the weights of queues.
+/// A strategy that a worker registers, with weights of queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preference {
     pub strategy: Strategy,
@@ -36,7 +36,7 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// As scripts read it: `strategy queue weight …`.
+    /// Returns the preference as scripts read it: `strategy queue weight …`.
     fn word(&self, scope: &Scope) -> String {
         let weights = self.weights.iter();
         let weights = weights.map(|(queue, weight)| format!(" {} {}", scope.qualified(queue), weight.thousandths()));
@@ -44,69 +44,69 @@ impl Preference {
     }
 }
 
-/// The answer to a sign of life.
+/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beat {
-    /// What the worker should do: `running`, `quiet` or `terminate`.
+pub struct HeartbeatReply {
+    /// The directive for the worker: `running`, `quiet` or `terminate`.
     pub directive: String,
     pub server_time: i64,
     pub extended: Vec<String>,
-    /// Jobs it named that were cancelled meanwhile.
+    /// Jobs named in the heartbeat that were cancelled meanwhile.
     pub cancelled: Vec<String>,
 }
 
-/// A worker as it told of itself.
+/// A worker's record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Worker {
     pub id: String,
-    /// When it was last heard of.
+    /// Time of the last heartbeat, in milliseconds.
     pub seen: i64,
-    /// What it says of itself.
+    /// The state that the worker last reported.
     pub state: String,
-    /// What it was told to do.
+    /// The directive for the worker.
     pub directive: String,
-    /// When it was first heard of.
+    /// Time of the first heartbeat, in milliseconds.
     pub since: Option<i64>,
-    /// What it told about itself, as JSON.
-    pub told: BTreeMap<String, String>,
+    /// Further fields that the worker has reported, as JSON.
+    pub fields: BTreeMap<String, String>,
 }
 
-/// What became of an order to a worker.
+/// The outcome of setting a worker's directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Directed {
+pub enum SetDirectiveOutcome {
     Done,
     Missing,
-    /// It was told to terminate, and does not go back.
+    /// The worker has the directive `terminate`, which cannot be taken back.
     Terminates,
 }
 
-/// Reservations that one call extends, which bounds how long Redis is busy with it.
+/// Number of leases that one call extends; bounds how long the call occupies Redis.
 const JOBS_A_BEAT: usize = 200;
 
-/// Workers that a list looks at.
+/// Largest number of workers that a list reads.
 const MOST_WORKERS: isize = 10_000;
 
 impl Store {
-    /// A worker by its name.
+    /// Returns a worker by its name.
     pub async fn worker(&self, id: &str) -> Result<Option<Worker>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.worker(&escape(&self.scope.worker(id))));
-        let mut told: BTreeMap<String, String> =
+        let mut fields: BTreeMap<String, String> =
             reply::pairs(self.core.command("worker", command).await?, "worker")?.into_iter().collect();
-        let Some(seen) = told.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
-        let mut take = |name: &str| told.remove(name);
+        let Some(seen) = fields.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
+        let mut take = |name: &str| fields.remove(name);
         take("how");
         let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
         let since = take("since").and_then(|since| since.parse().ok());
-        if let Some(pool) = told.get_mut("pool")
+        if let Some(pool) = fields.get_mut("pool")
             && let Some(name) = json::text(pool)
         {
             *pool = json::quoted(self.scope.unqualified(&name).unwrap_or(&name));
         }
-        Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, told }))
+        Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, fields }))
     }
 
-    /// All workers that were heard of lately, by name.
+    /// Returns all workers with a recent heartbeat, sorted by name.
     pub async fn workers(&self) -> Result<Vec<Worker>, Error> {
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.workers()).arg(0).arg(MOST_WORKERS - 1);
@@ -121,41 +121,41 @@ impl Store {
         Ok(workers)
     }
 
-    /// Ids of up to a hundred jobs that a worker holds.
-    pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
+    /// Returns the ids of at most 100 jobs that a worker holds.
+    pub async fn leased_by(&self, worker: &str) -> Result<Vec<String>, Error> {
         let name = escape(&self.scope.worker(worker));
         let mut command = redis::cmd("ZRANGEBYLEX");
-        // The range ends before the character that follows the separator, a space.
+        // The range ends before a space, the character after the separator.
         command.arg(self.core.keys.leased()).arg(format!("[{name}{}", wire::UNIT)).arg(format!("({name} "));
         command.arg("LIMIT").arg(0).arg(100);
         let members = reply::texts(self.core.command("held", command).await?, "held")?;
         let ids = members.iter().filter_map(|member| wire::values(member).nth(1)).map(str::to_owned);
         match self.scope.tenant() {
             None => Ok(ids.collect()),
-            // A worker that tenants share holds jobs of others, too.
+            // A shared worker may hold jobs of other tenants too.
             Some(_) => Ok(self.jobs(&ids.collect::<Vec<_>>()).await?.into_iter().map(|record| record.id).collect()),
         }
     }
 
-    /// Tells a worker to go on, to take no more jobs, or to end.
-    pub async fn direct(&self, worker: &str, directive: &str) -> Result<Directed, Error> {
+    /// Sets a worker's directive: run, fetch no more jobs, or terminate.
+    pub async fn set_directive(&self, worker: &str, directive: &str) -> Result<SetDirectiveOutcome, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
         match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?).as_str() {
-            "ok" => Ok(Directed::Done),
-            "missing" => Ok(Directed::Missing),
-            "terminate" => Ok(Directed::Terminates),
-            _ => Err(Error::unreadable("direct")),
+            "ok" => Ok(SetDirectiveOutcome::Done),
+            "missing" => Ok(SetDirectiveOutcome::Missing),
+            "terminate" => Ok(SetDirectiveOutcome::Terminates),
+            _ => Err(Error::unreadable("worker_directive")),
         }
     }
 
-    /// Records a sign of life and extends the reservations that it names, in portions.
-    pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<Beat, Error> {
+    /// Records a heartbeat and extends the leases of its jobs, in portions.
+    pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<HeartbeatReply, Error> {
         let (first, rest) = beat.jobs.split_at(beat.jobs.len().min(JOBS_A_BEAT));
-        let mut answer = self.beat(beat, first, beat.registers).await?;
+        let mut answer = self.send_heartbeat(beat, first, beat.registers).await?;
         for jobs in rest.chunks(JOBS_A_BEAT) {
-            let more = self.beat(beat, jobs, false).await?;
+            let more = self.send_heartbeat(beat, jobs, false).await?;
             answer.extended.extend(more.extended);
             answer.cancelled.extend(more.cancelled);
             if severity(&more.directive) > severity(&answer.directive) {
@@ -165,7 +165,12 @@ impl Store {
         Ok(answer)
     }
 
-    async fn beat(&self, beat: &Heartbeat, jobs: &[String], registers: bool) -> Result<Beat, Error> {
+    async fn send_heartbeat(
+        &self,
+        beat: &Heartbeat,
+        jobs: &[String],
+        registers: bool,
+    ) -> Result<HeartbeatReply, Error> {
         let answer = HEARTBEAT
             .call(&self.core.connection, |command, _| {
                 let testing = self.core.settings.test_directives;
@@ -192,7 +197,7 @@ impl Store {
         if directive == "pool" {
             return Err(Error::OtherPool(reply::text(next()?)));
         }
-        Ok(Beat {
+        Ok(HeartbeatReply {
             directive,
             server_time: reply::number(next()?),
             extended: reply::texts(next()?, "heartbeat")?,
@@ -200,7 +205,8 @@ impl Store {
         })
     }
 
-    /// Removes a worker; what it still held is available again. How many jobs that were, or `None` if it is unknown.
+    /// Removes a worker and makes its jobs available again. Returns the number of those jobs, or
+    /// `None` if the worker is unknown.
     pub async fn deregister(&self, worker: &str) -> Result<Option<usize>, Error> {
         let (mut known, mut handed_back) = (false, 0);
         loop {
@@ -219,7 +225,7 @@ impl Store {
         }
     }
 
-    /// How many workers have been heard of lately.
+    /// Returns the number of workers with a recent heartbeat.
     pub async fn worker_count(&self) -> Result<u64, Error> {
         let mut command = redis::cmd("ZCARD");
         command.arg(self.core.keys.workers());
@@ -227,7 +233,7 @@ impl Store {
     }
 }
 
-/// Rank of a directive: a worker follows the highest that it is given.
+/// Returns the rank of a directive. Of several directives, the highest wins.
 fn severity(directive: &str) -> usize {
     ["running", "quiet", "terminate"].iter().position(|known| *known == directive).unwrap_or(0)
 }

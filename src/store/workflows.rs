@@ -1,4 +1,4 @@
-//! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
+//! Workflows: start, read, list, cancel. A script that ends a job also advances its workflow.
 
 use super::codec::{self, wire};
 use super::find::{KEYS_A_PAGE, PORTION};
@@ -14,43 +14,44 @@ use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
-/// Jobs that a workflow may have to be started and cancelled in one call, as `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua` have it.
+/// Largest number of jobs of a workflow that one call starts or cancels; equal to the limits in
+/// `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua`.
 const LARGE: usize = 100;
 
-/// What became of a new workflow.
+/// The outcome of starting a workflow.
 #[derive(Clone, Debug)]
-pub enum WorkflowBegun {
-    /// It is stored, and its first jobs with it.
+pub enum StartWorkflowOutcome {
+    /// The workflow and its first jobs are stored.
     Stored(Box<WorkflowRecord>),
-    /// Its id is taken, and nothing was stored.
+    /// The workflow's id is taken. Nothing was stored.
     Duplicate,
-    /// A plan rule has as many jobs staged as it may, and nothing was stored.
+    /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
-    /// A queue holds as many jobs as it may, and nothing was stored.
+    /// A queue has reached its bound. Nothing was stored.
     Bounded { queue: String, depth: u64, most: u64, strategy: String },
-    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
-    /// Other plan rules hold than those it was prepared under.
+    /// The plan rules have changed since the workflow was prepared.
     Stale,
 }
 
-/// What became of a workflow that was to be cancelled.
+/// The outcome of cancelling a workflow.
 #[derive(Clone, Debug)]
-pub enum CalledOff {
+pub enum CancelWorkflowOutcome {
     Done(Box<WorkflowRecord>),
     Missing,
-    /// It has ended in this state.
-    Over(String),
+    /// The workflow has ended already, in this state.
+    Ended(String),
 }
 
-/// Which workflows to list.
+/// A filter for workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowFilter {
-    /// Any, if there is none.
+    /// States that match; all if empty.
     pub states: Vec<String>,
-    /// chain, group or batch.
+    /// `chain`, `group` or `batch`.
     pub kind: Option<String>,
-    /// A tenant's own; `_default` for those of nobody else.
+    /// Workflows of this tenant; `_default` for those that name no tenant.
     pub tenant: Option<String>,
 }
 
@@ -62,15 +63,15 @@ fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Erro
     Ok(Box::new(record))
 }
 
-/// The first word of an answer and the value behind it.
+/// Splits a reply into its first word and the following value.
 fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
     let mut parts = reply::array(answer, what)?.into_iter();
     Ok((parts.next().map(reply::text).unwrap_or_default(), parts.next().unwrap_or(Value::Nil)))
 }
 
 impl Store {
-    /// Begins a workflow that was prepared under a version of the plan rules.
-    pub async fn begin_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<WorkflowBegun, Error> {
+    /// Starts a workflow. `rules` is the version of the plan rules that it was prepared under.
+    pub async fn start_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<StartWorkflowOutcome, Error> {
         let op = generate();
         let words: Vec<String> = workflow
             .nodes
@@ -92,33 +93,34 @@ impl Store {
                 command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&steps).arg(&words);
             })
             .await?;
-        let (tag, view) = tagged(answer, "begin")?;
+        let (tag, view) = tagged(answer, "workflow_start")?;
         let mut fields = wire::values(&tag);
         match fields.next() {
             Some("ok") => {
-                let stored = record(&workflow.id, view, "begin")?;
-                self.settled(&workflow.id, stored).await.map(WorkflowBegun::Stored)
+                let stored = record(&workflow.id, view, "workflow_start")?;
+                self.complete_large(&workflow.id, stored).await.map(StartWorkflowOutcome::Stored)
             }
-            Some("duplicate") => Ok(WorkflowBegun::Duplicate),
-            Some("stale") => Ok(WorkflowBegun::Stale),
+            Some("duplicate") => Ok(StartWorkflowOutcome::Duplicate),
+            Some("stale") => Ok(StartWorkflowOutcome::Stale),
             Some("full") => {
                 let rule = fields.next().unwrap_or_default().to_owned();
                 let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
-                Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
+                Ok(StartWorkflowOutcome::Full { rule, most: number(), staged: number() })
             }
-            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields)?)),
+            Some("limited") => Ok(StartWorkflowOutcome::Limited(self.core.refused(fields, "workflow_start")?)),
             Some("bound") => {
                 let mut text = || fields.next().unwrap_or_default().to_owned();
                 let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
-                Ok(WorkflowBegun::Bounded { queue, depth, most, strategy: text() })
+                Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy: text() })
             }
-            _ => Err(Error::unreadable("begin")),
+            _ => Err(Error::unreadable("workflow_start")),
         }
     }
 
-    /// A large workflow once all of its jobs were started or cancelled: one call handles a part of them and leaves the others to the
-    /// tick. If ticks fail here, those of the servers do the rest.
-    async fn settled(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
+    /// Waits until all jobs of a large workflow are started or cancelled, and returns it. One call
+    /// handles only a part of them and leaves the others to the tick. If the ticks fail here, the
+    /// servers' own ticks finish the work.
+    async fn complete_large(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
         if record.jobs() <= LARGE {
             return Ok(record);
         }
@@ -130,12 +132,13 @@ impl Store {
         Ok(self.workflow(id).await?.map_or(record, Box::new))
     }
 
-    /// The tenants of those of some workflows that exist, whoever may see them; `None` for the default tenant.
+    /// Returns the tenants of those workflows that exist, regardless of the scope; `None` for the
+    /// default tenant.
     pub async fn workflow_owners(&self, ids: &[String]) -> Result<Vec<(String, Option<String>)>, Error> {
         let owners = ids.iter().map(|id| async move {
             let mut command = redis::cmd("HMGET");
             command.arg(self.core.keys.workflow(id)).arg("kind").arg("tenant");
-            let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow")?;
+            let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow_owners")?;
             let tenant = Some(unescape(&reply::text(tenant))).filter(|tenant| !tenant.is_empty());
             Ok((kind != Value::Nil).then(|| (id.clone(), tenant)))
         });
@@ -143,18 +146,19 @@ impl Store {
         Ok(owners?.into_iter().flatten().collect())
     }
 
-    /// A workflow as it is now.
+    /// Returns a workflow in its current state.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        self.show_workflow(id, false).await
+        self.read_workflow(id, false).await
     }
 
-    /// The same with what workers reported about its jobs.
+    /// Returns a workflow with the progress that workers have reported for its jobs.
     pub async fn workflow_progress(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        self.show_workflow(id, true).await
+        self.read_workflow(id, true).await
     }
 
-    /// At most so many workflows that fit, without their parts and in no order, and where to go on. As with jobs, there may be fewer than
-    /// are wanted although the scan is not over.
+    /// Returns at most `most` matching workflows, without their parts and in no particular order,
+    /// and a cursor to continue from. May return fewer than asked for before the scan is over, like
+    /// [`Store::scan_jobs`].
     pub async fn list_workflows(
         &self,
         filter: &WorkflowFilter,
@@ -176,10 +180,10 @@ impl Store {
                 reply::array(WORKFLOW_LIST.call(&self.core.connection, fill).await?, "workflow_list")?.into_iter();
             cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
-                let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
-                // A key may be met twice.
+                let (id, header) = (reply::text(id), reply::texts(header, "workflow_list")?);
+                // A scan may return a key twice.
                 if !found.iter().any(|known| known.id == id) {
-                    let unreadable = || Error::unreadable("list_workflows");
+                    let unreadable = || Error::unreadable("workflow_list");
                     found.push(codec::workflow::read(&id, &header, &[], &[]).ok_or_else(unreadable)?);
                 }
             }
@@ -191,31 +195,31 @@ impl Store {
         Ok((found, Some(cursor).filter(|cursor| !cursor.is_over())))
     }
 
-    async fn show_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
+    async fn read_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
         };
         let answer = WORKFLOW_READ.call(&self.core.connection, fill).await?;
-        match tagged(answer, "show")? {
-            (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
+        match tagged(answer, "workflow_read")? {
+            (tag, view) if tag == "ok" => record(id, view, "workflow_read").map(|record| Some(*record)),
             _ => Ok(None),
         }
     }
 
-    /// Cancels a workflow that has not ended; jobs that are active may finish.
-    pub async fn cancel_workflow(&self, id: &str) -> Result<CalledOff, Error> {
+    /// Cancels a workflow that has not ended. Active jobs may finish.
+    pub async fn cancel_workflow(&self, id: &str) -> Result<CancelWorkflowOutcome, Error> {
         let op = generate();
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
         };
         let answer = WORKFLOW_CANCEL.call(&self.core.connection, fill).await?;
-        match tagged(answer, "call_off")? {
+        match tagged(answer, "workflow_cancel")? {
             (tag, view) if tag == "ok" => {
-                let cancelled = record(id, view, "call_off")?;
-                self.settled(id, cancelled).await.map(CalledOff::Done)
+                let cancelled = record(id, view, "workflow_cancel")?;
+                self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
-            (tag, _) if tag == "missing" => Ok(CalledOff::Missing),
-            (_, state) => Ok(CalledOff::Over(reply::text(state))),
+            (tag, _) if tag == "missing" => Ok(CancelWorkflowOutcome::Missing),
+            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state))),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::api::{Api, response};
 use crate::job::State as JobState;
 use crate::job::invalid::Invalid;
 use crate::job::names;
-use crate::store::{Deleted, Found, JobFilter, Outcome};
+use crate::store::{Deleted, FoundJob, JobFilter, Outcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -27,7 +27,7 @@ pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
     let query = Query::parse(uri);
     let page = Page::from_admin_query(&query)?;
     let filter = JobFilter { tenant, ..filter(&query)? };
-    let key: fn(&Found) -> i64 = match query.get("sort").unwrap_or("created_at") {
+    let key: fn(&FoundJob) -> i64 = match query.get("sort").unwrap_or("created_at") {
         "created_at" => |job| job.created,
         "scheduled_at" => |job| job.due.unwrap_or(i64::MAX),
         "priority" => |job| job.priority,

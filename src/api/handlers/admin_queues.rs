@@ -19,7 +19,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let scheduling = api.store().scheduling(&[]).await?;
     let shown: Vec<&Queue> = queues.iter().skip(page.offset).take(page.limit).collect();
     let names: Vec<&str> = shown.iter().map(|queue| queue.name.as_str()).collect();
-    let ended = api.store().ended_lately(&names).await?;
+    let ended = api.store().recently_ended(&names).await?;
     let mut items = Vec::new();
     for (place, queue) in shown.into_iter().enumerate() {
         let mut item = describe(&api, queue, paused.contains_key(&queue.name)).await?;

@@ -6,7 +6,7 @@ use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::job::time;
-use crate::store::{Directed, Worker};
+use crate::store::{SetDirectiveOutcome, Worker};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let (running, stale) = (count("running"), count("stale"));
     let mut items = Vec::new();
     for worker in workers.iter().skip(page.offset).take(page.limit) {
-        let held = api.store().held_by(&worker.id).await?;
+        let held = api.store().leased_by(&worker.id).await?;
         items.push(describe(&api, worker, held.len().into()));
     }
     let summary = json!({
@@ -34,7 +34,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 /// `GET /admin/workers/{id}`.
 pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
-    let held = api.store().held_by(&id).await?;
+    let held = api.store().leased_by(&id).await?;
     let mut shown = describe(&api, &worker, held.len().into());
     shown["active_job_ids"] = held.into();
     Ok(response::json(StatusCode::OK, &shown))
@@ -65,10 +65,10 @@ pub(crate) async fn terminate(api: Api, PathParam(id): PathParam) -> Result<Resp
 }
 
 async fn direct(api: &Api, id: &str, directive: &str) -> Result<Response, ApiError> {
-    match api.store().direct(id, directive).await? {
-        Directed::Done => Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "state": directive}))),
-        Directed::Missing => Err(ApiError::not_found("worker", id)),
-        Directed::Terminates => {
+    match api.store().set_directive(id, directive).await? {
+        SetDirectiveOutcome::Done => Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "state": directive}))),
+        SetDirectiveOutcome::Missing => Err(ApiError::not_found("worker", id)),
+        SetDirectiveOutcome::Terminates => {
             let message = format!("Worker {id} was told to terminate, and does not go back.");
             Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("worker_id", id))
         }
@@ -111,7 +111,7 @@ fn describe(api: &Api, worker: &Worker, active: Value) -> Value {
         "started_at": worker.since.map(time::rfc3339),
         "last_heartbeat_at": time::rfc3339(worker.seen),
     });
-    for (name, value) in &worker.told {
+    for (name, value) in &worker.fields {
         // What the worker told about itself is kept as JSON.
         shown[name.as_str()] = serde_json::from_str(value).unwrap_or(Value::Null);
     }

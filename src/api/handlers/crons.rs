@@ -12,7 +12,7 @@ use crate::job::record::push_time;
 use crate::job::tenant::DEFAULT;
 use crate::job::{CronJob, Timing, json, time};
 use crate::planner::Refusal;
-use crate::store::{Fired, MOST_CRONS, Registered, StoredCron};
+use crate::store::{FireCronOutcome, MOST_CRONS, RegisterCronOutcome, StoredCron};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -35,10 +35,10 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     for _ in 0..ATTEMPTS {
         let before = find(&api, &cron.name).await?;
         let status = match save(&api, &cron, before.1.as_ref(), before.0).await? {
-            Registered::Stale => continue,
-            Registered::Created => StatusCode::CREATED,
-            Registered::Changed => StatusCode::OK,
-            Registered::Full => return Err(full()),
+            RegisterCronOutcome::Stale => continue,
+            RegisterCronOutcome::Created => StatusCode::CREATED,
+            RegisterCronOutcome::Changed => StatusCode::OK,
+            RegisterCronOutcome::Full => return Err(full()),
         };
         let stored = stored(&api, &cron.name).await?.1;
         let mut response = shown(status, &stored, "");
@@ -59,7 +59,7 @@ pub(crate) async fn change(api: Api, PathParam(name): PathParam, request: Reques
         let (now, before) = stored(&api, &name).await?;
         let cron = read(&before)?.changed(body.as_str(), &api.inner.limits, tenant_of(&api))?;
         check_job(&api, &cron, TEMPLATE).await?;
-        if save(&api, &cron, Some(&before), now).await? != Registered::Stale {
+        if save(&api, &cron, Some(&before), now).await? != RegisterCronOutcome::Stale {
             return Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""));
         }
     }
@@ -80,9 +80,14 @@ async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), ApiError
     })
 }
 
-async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, ApiError> {
+async fn save(
+    api: &Api,
+    cron: &CronJob,
+    before: Option<&StoredCron>,
+    now: i64,
+) -> Result<RegisterCronOutcome, ApiError> {
     let next = if cron.enabled { cron.timing.next_wake(now, now) } else { None };
-    Ok(api.store().schedule(cron, before.map(|before| before.version.as_str()), next).await?)
+    Ok(api.store().register_cron(cron, before.map(|before| before.version.as_str()), next).await?)
 }
 
 /// `GET /cron`, by name; `enabled` chooses.
@@ -107,7 +112,7 @@ pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Respons
 /// `DELETE /cron/{name}`: jobs that it made stay.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (_, cron) = stored(&api, &name).await?;
-    api.store().unschedule(&name).await?;
+    api.store().remove_cron(&name).await?;
     Ok(shown(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
 }
 
@@ -116,12 +121,12 @@ pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response
     for _ in 0..ATTEMPTS {
         let (now, cron) = stored(&api, &name).await?;
         match api.inner.cron_runner.run_now(&cron, now).await? {
-            Fired::Stored(record) => {
+            FireCronOutcome::Stored(record) => {
                 api.metrics().jobs.enqueued(&record.queue, &record.kind);
                 return Ok(response::created(&record));
             }
-            Fired::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
-            Fired::Gone | Fired::Stale => {} // changed or removed meanwhile
+            FireCronOutcome::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
+            FireCronOutcome::Gone | FireCronOutcome::Stale => {} // changed or removed meanwhile
         }
     }
     Err(busy(&name))

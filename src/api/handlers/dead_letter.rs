@@ -91,7 +91,7 @@ async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, ApiErro
         let message = "`override` is not supported: the job is retried as it is.";
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
-    match api.store().revive(id).await? {
+    match api.store().retry_dead_letter(id).await? {
         Outcome::Done(record, _) => Ok(*record),
         _ => Err(ApiError::not_found("dead letter", id)),
     }
@@ -104,7 +104,7 @@ pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, A
 }
 
 async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().revive(&id).await? {
+    match api.store().retry_dead_letter(&id).await? {
         Outcome::Done(..) => Ok(()),
         _ => Err(ApiError::not_found("dead letter", &id)),
     }
@@ -119,7 +119,7 @@ pub(crate) async fn forget_many(api: Api, request: Request) -> Result<Response, 
 }
 
 async fn forget_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().forget(&id).await? {
+    match api.store().delete_dead_letter(&id).await? {
         true => Ok(()),
         false => Err(ApiError::not_found("dead letter", &id)),
     }
@@ -147,7 +147,7 @@ async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), ApiE
 
 /// `DELETE /dead-letter/{id}`.
 pub(crate) async fn forget(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    if !api.store().forget(&id).await? {
+    if !api.store().delete_dead_letter(&id).await? {
         return Err(ApiError::not_found("dead letter", &id));
     }
     Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
@@ -155,7 +155,7 @@ pub(crate) async fn forget(api: Api, PathParam(id): PathParam) -> Result<Respons
 
 /// `DELETE /admin/dead-letter/{id}`.
 pub(crate) async fn forget_silently(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    match api.store().forget(&id).await? {
+    match api.store().delete_dead_letter(&id).await? {
         true => Ok(response::no_content()),
         false => Err(ApiError::not_found("dead letter", &id)),
     }

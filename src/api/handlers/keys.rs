@@ -10,7 +10,7 @@ use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
 use crate::auth::{Credential, Revocation};
 use crate::job::invalid::Invalid;
 use crate::job::{tenant, time};
-use crate::store::KeyKept;
+use crate::store::AddKeyOutcome;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -77,19 +77,19 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     Ok(response)
 }
 
-fn refusal(kept: KeyKept, key: &ApiKey) -> Option<ApiError> {
+fn refusal(kept: AddKeyOutcome, key: &ApiKey) -> Option<ApiError> {
     let name = &key.name;
     let (message, hint) = match kept {
-        KeyKept::Kept => return None,
-        KeyKept::Full { most } => (format!("There are {most} API keys already."), "Revoke one that nobody uses."),
-        KeyKept::Differs => (
+        AddKeyOutcome::Added => return None,
+        AddKeyOutcome::Full { most } => (format!("There are {most} API keys already."), "Revoke one that nobody uses."),
+        AddKeyOutcome::Differs => (
             format!("Another key named {name} has another role or tenant."),
             "Two keys share a name only while one takes the place of the other.",
         ),
-        KeyKept::Many => {
+        AddKeyOutcome::Many => {
             (format!("Two keys named {name} are valid already."), "Revoke the older one when nobody uses it any more.")
         }
-        KeyKept::NoAdmin => (
+        AddKeyOutcome::NoAdmin => (
             "Nobody could manage keys: none of them is an admin's that is bound to no tenant.".to_owned(),
             "Make a key with the role admin first.",
         ),

@@ -7,7 +7,7 @@ use crate::api::{Api, response};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
 use crate::job::record::push_time;
-use crate::store::{Progress, Report, Told};
+use crate::store::{Progress, ProgressOutcome, ProgressReport};
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode};
@@ -57,7 +57,7 @@ async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response,
     if let Some(state) = fields.get("checkpoint") {
         keep_state(api, id, state).await?;
     }
-    let report = Report {
+    let report = ProgressReport {
         worker: fields.worker()?,
         progress: progress.map(|progress| progress.clamp(0.0, 1.0)),
         data: data.map(str::to_owned),
@@ -138,11 +138,11 @@ fn kept(id: &str, sequence: u64, created: i64, state: &str) -> Response {
     response::raw_json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
 }
 
-fn told<T>(told: Told<T>, id: &str) -> Result<T, ApiError> {
+fn told<T>(told: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {
     match told {
-        Told::Done(value) => Ok(value),
-        Told::Missing => Err(ApiError::not_found("job", id)),
-        Told::Conflict { state, holder } => {
+        ProgressOutcome::Done(value) => Ok(value),
+        ProgressOutcome::Missing => Err(ApiError::not_found("job", id)),
+        ProgressOutcome::Conflict { state, holder } => {
             Err(ApiError::conflict(id, "told of", &state, "not finished", holder.as_deref()))
         }
     }

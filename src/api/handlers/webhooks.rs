@@ -8,7 +8,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::{Subscription, id, json, time};
-use crate::store::{Delivery, Subscribed};
+use crate::store::{Delivery, SaveSubscriptionOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -25,8 +25,8 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     let new = Subscription::parse(body.as_str(), &id, api.store().clock().now_ms(), secret())?;
     check(&api, &new).await?;
     match api.store().subscribe(&new, None).await? {
-        Subscribed::Done => Ok(with_secret(StatusCode::CREATED, &new)),
-        Subscribed::Full | Subscribed::Stale => {
+        SaveSubscriptionOutcome::Done => Ok(with_secret(StatusCode::CREATED, &new)),
+        SaveSubscriptionOutcome::Full | SaveSubscriptionOutcome::Stale => {
             let message = "There are as many subscriptions as there may be.";
             Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
         }
@@ -54,7 +54,7 @@ pub(crate) async fn change(api: Api, PathParam(id): PathParam, request: Request)
         let old = find(&api, &id).await?;
         let new = old.changed(body.as_str())?;
         check(&api, &new).await?;
-        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+        if api.store().subscribe(&new, Some(&old)).await? == SaveSubscriptionOutcome::Done {
             return Ok(wrapped(&new));
         }
     }
@@ -66,7 +66,7 @@ pub(crate) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Respons
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         let new = old.rotated(secret(), api.store().clock().now_ms());
-        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+        if api.store().subscribe(&new, Some(&old)).await? == SaveSubscriptionOutcome::Done {
             return Ok(with_secret(StatusCode::OK, &new));
         }
     }
@@ -77,7 +77,7 @@ pub(crate) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Respons
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
-        if api.store().unsubscribe(&old).await? == Subscribed::Done {
+        if api.store().unsubscribe(&old).await? == SaveSubscriptionOutcome::Done {
             return Ok(response::json(StatusCode::OK, &json!({"deleted": true, "id": id})));
         }
     }

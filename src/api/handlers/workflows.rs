@@ -9,7 +9,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::{WorkflowRecord, id, workflow};
-use crate::store::{CalledOff, WorkflowBegun, WorkflowFilter};
+use crate::store::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -30,18 +30,20 @@ pub(crate) async fn begin(api: Api, request: Request) -> Result<Response, ApiErr
     let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let deadline = Instant::now() + headers.block_timeout;
     let record = loop {
-        match api.enqueue_service().begin_workflow(&mut new, &header).await? {
-            WorkflowBegun::Stored(record) => break record,
-            WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+        match api.enqueue_service().start_workflow(&mut new, &header).await? {
+            StartWorkflowOutcome::Stored(record) => break record,
+            StartWorkflowOutcome::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
                 tokio::time::sleep(jobs::ROOM_EVERY).await;
             }
-            WorkflowBegun::Bounded { queue, depth, most, strategy } => {
+            StartWorkflowOutcome::Bounded { queue, depth, most, strategy } => {
                 return Err(ApiError::queue_full(&queue, depth, most, &strategy));
             }
-            WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
-            WorkflowBegun::Full { rule, most, staged } => return Err(ApiError::staging_full(&rule, most, staged)),
-            WorkflowBegun::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
-            WorkflowBegun::Stale => return Err(ApiError::internal()), // the enqueue service repeats the request itself
+            StartWorkflowOutcome::Duplicate => return Err(duplicate(&new.id)),
+            StartWorkflowOutcome::Full { rule, most, staged } => {
+                return Err(ApiError::staging_full(&rule, most, staged));
+            }
+            StartWorkflowOutcome::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
+            StartWorkflowOutcome::Stale => return Err(ApiError::internal()), // the enqueue service repeats the request itself
         }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
@@ -106,9 +108,9 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
         return Err(ApiError::not_found("workflow", &id));
     }
     match api.store().cancel_workflow(&id).await? {
-        CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
-        CalledOff::Missing => Err(ApiError::not_found("workflow", &id)),
-        CalledOff::Over(state) => Err(over(&id, &state)),
+        CancelWorkflowOutcome::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        CancelWorkflowOutcome::Missing => Err(ApiError::not_found("workflow", &id)),
+        CancelWorkflowOutcome::Ended(state) => Err(over(&id, &state)),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::Importer;
 use crate::main_queue::Source;
-use crate::store::{Error, TakenIn};
+use crate::store::{Error, ImportOutcome};
 
 impl Importer {
     /// Returns the number of jobs that were taken from the source and are not staged yet.
     pub(in crate::planner) async fn pending(&mut self) -> Result<u64, Error> {
         self.identify().await?;
         let name = self.inbox();
-        let taken_in = self.store.taken_in(&name).await?;
+        let taken_in = self.store.imported_up_to(&name).await?;
         self.taken_in = Some(taken_in);
         self.sidekiq.redis().pending(&name, taken_in).await
     }
@@ -24,11 +24,11 @@ impl Importer {
             let mut entries = self.read(&name, before, 0, &known).await?;
             entries.retain(|entry| entry.sequence > before);
             match self.stage(&name, before, entries, &known, release).await? {
-                Some(TakenIn::Released) => return Ok(false),
-                Some(TakenIn::Full { rule }) => {
+                Some(ImportOutcome::Released) => return Ok(false),
+                Some(ImportOutcome::Full { rule }) => {
                     return Err(Error::Backend(format!("plan rule {rule:?} has reached max_staged")));
                 }
-                None | Some(TakenIn::Stored | TakenIn::Before | TakenIn::Stale) => {}
+                None | Some(ImportOutcome::Stored | ImportOutcome::AlreadyImported | ImportOutcome::Stale) => {}
             }
         }
         Ok(true)

@@ -2,7 +2,7 @@
 
 use super::wire::{FILE, GROUP, RECORD, SUBSTITUTE, UNIT};
 
-/// An event as a script wrote it; names are still escaped.
+/// An event as a script wrote it. Names are escaped.
 pub struct EventFields<'t> {
     pub kind: &'t str,
     pub subject: &'t str,
@@ -18,7 +18,7 @@ pub fn records(entry: &str) -> std::str::Split<'_, char> {
     entry.split(RECORD)
 }
 
-/// Reads an event; `None` if the record is tenant activity.
+/// Parses an event; `None` if the record is tenant activity.
 pub fn read(record: &str) -> Option<EventFields<'_>> {
     let mut fields = record.splitn(6, UNIT);
     let mut next = || fields.next();
@@ -36,7 +36,7 @@ pub fn activity(entry: &str) -> impl Iterator<Item = std::str::Split<'_, char>> 
     last.into_iter().flat_map(|text| text.split(FILE)).map(|part| part.split(GROUP))
 }
 
-/// Returns the parts of an event's data: text and times in milliseconds, in turns.
+/// Returns the parts of an event's data, which alternate between text and times in milliseconds.
 pub fn data_parts(data: &str) -> std::str::Split<'_, char> {
     data.split(GROUP)
 }

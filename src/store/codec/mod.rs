@@ -1,5 +1,5 @@
-//! The texts that scripts and this program exchange and store. Only these modules and `lua/lib/wire.lua`,
-//! `lua/lib/record.lua` and `lua/lib/event.lua` know their separators.
+//! The texts that scripts and this program exchange and store. Only these modules and
+//! `lua/lib/wire.lua`, `lua/lib/record.lua` and `lua/lib/event.lua` use separators.
 
 pub(super) mod event;
 pub(super) mod record;

@@ -1,15 +1,15 @@
-//! Texts made of several values: the counterpart of `lua/lib/wire.lua`. JSON and names hold no control characters, so
-//! none of the separators is escaped.
+//! Texts of several values: the counterpart of `lua/lib/wire.lua`. JSON and names contain no
+//! control characters, so separators are not escaped.
 
 /// Separates the values of a text.
 pub const UNIT: char = '\u{1f}';
-/// Separates texts that hold UNIT.
+/// Separates texts that contain [`UNIT`].
 pub const RECORD: char = '\u{1e}';
 /// Separates the items of a list within a value.
 pub const GROUP: char = '\u{1d}';
-/// Separates the items of a list within a value that may hold GROUP.
+/// Separates the items of a list within a value that may contain [`GROUP`].
 pub const FILE: char = '\u{1c}';
-/// Begins the record of what tenants did in a call, the last one of its events.
+/// Begins the record of a call's tenant activity, which follows the events of the call.
 pub const SUBSTITUTE: char = '\u{1a}';
 
 /// Joins values into one text.
@@ -17,7 +17,7 @@ pub fn join<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> String {
     join_with(UNIT, values)
 }
 
-/// Joins texts that hold UNIT.
+/// Joins texts that contain [`UNIT`].
 pub fn join_records<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> String {
     join_with(RECORD, texts)
 }
@@ -46,7 +46,7 @@ pub fn push_field(text: &mut String, name: &str, value: &str) {
     text.push(UNIT);
 }
 
-/// Returns pairs of two values as scripts iterate over them: `first US second RS …`.
+/// Formats pairs of values as scripts iterate over them: `first US second RS …`.
 pub fn pairs<S: AsRef<str>>(pairs: impl IntoIterator<Item = (S, S)>) -> String {
     pairs.into_iter().map(|(first, second)| format!("{}{UNIT}{}{RECORD}", first.as_ref(), second.as_ref())).collect()
 }

@@ -1,10 +1,11 @@
-//! Workflows: the counterpart of `lua/workflows/node.lua`. `lua/workflows/workflow.lua` describes the fields.
+//! Workflows: the counterpart of `lua/workflows/node.lua`. `lua/workflows/workflow.lua` describes
+//! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
 use crate::job::workflow::{self, Shape, Step};
 use crate::job::workflow_record::{Node, Part, Report, WorkflowRecord};
 
-/// Returns the text of a node that waits for its turn.
+/// Formats a node that has not been started.
 pub fn node_text(node: &workflow::Node) -> String {
     let parent = node.parent.map(|number| number.to_string()).unwrap_or_default();
     let place = |kind: &str| vec![kind.to_owned(), parent, node.slot.clone(), "waiting".to_owned()];
@@ -23,12 +24,12 @@ pub fn node_text(node: &workflow::Node) -> String {
     })
 }
 
-/// Returns the text of the steps as the client named them.
+/// Formats the steps as the client named them.
 pub fn steps_text(steps: &[Step]) -> String {
     wire::join_records(steps.iter().map(|step| wire::join([&step.node.to_string(), &step.layer.to_string(), &step.id])))
 }
 
-/// Reads a view: header, nodes, and pairs of node number and result.
+/// Parses a view: header, nodes, and pairs of node number and result.
 pub fn read(id: &str, header: &[String], nodes: &[String], results: &[String]) -> Option<WorkflowRecord> {
     let field = |at: usize| header.get(at).map(String::as_str);
     let count = |at: usize| field(at).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -64,7 +65,7 @@ fn node(text: &str) -> Option<Node> {
     let (slot, state) = (field(2)?.to_owned(), field(3)?.to_owned());
     if field(0)? == "job" {
         let (id, kind) = (field(4)?.to_owned(), field(5)?.to_owned());
-        // A job that has started and not ended is followed by its current state.
+        // The current state of a started job that has not ended follows.
         let state = match field(8) {
             Some("active") => "active".to_owned(),
             Some(_) => "pending".to_owned(),

@@ -5,7 +5,7 @@ use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::{ChaosProxy, Process, Random};
 use fairgate::config::FairplayClass;
-use fairgate::store::{Hold, Inbox, TakenIn};
+use fairgate::store::{Hold, ImportOutcome, Inbox};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -133,10 +133,10 @@ async fn an_importer_that_wakes_up_late_doubles_nothing() {
         let mut job = fairgate::job::NewJob::foreign("HeavyJob", "heavy", "[]", "{\"args\":\u{1c}}".to_owned());
         job.plan = Some(fairgate::job::Planned { rule: "r".to_owned(), tenant: "a".to_owned() });
         let inbox = Inbox { main_queue: "legacy", name: "i", before, after, release };
-        store.take_in(&inbox, vec![job], rules.as_str().into()).await.expect("an answer")
+        store.import_inbox(&inbox, vec![job], rules.as_str().into()).await.expect("an answer")
     };
     pause(&app.client).await;
-    assert!(matches!(take_in("", 0, 5).await, TakenIn::Stored));
+    assert!(matches!(take_in("", 0, 5).await, ImportOutcome::Stored));
     assert!(store.register_importer("legacy", "late", "queue:stage").await.expect("an answer"));
     assert!(matches!(store.hold_release("legacy", "t").await, Ok(Hold::Drained { process, .. }) if process == "late"));
     assert_eq!(store.deregister_importer("legacy", "late", "queue:stage").await.expect("an answer"), 0);
@@ -144,12 +144,12 @@ async fn an_importer_that_wakes_up_late_doubles_nothing() {
     assert_eq!(store.hold_release("legacy", "other").await.expect("an answer"), Hold::Taken);
     assert!(!store.register_importer("legacy", "late", "queue:stage").await.expect("an answer"));
     // The release takes in what the importer holds; the importer is refused meanwhile, and afterwards too.
-    assert!(matches!(take_in("", 5, 9).await, TakenIn::Released));
-    assert!(matches!(take_in("other", 5, 9).await, TakenIn::Released));
-    assert!(matches!(take_in("t", 5, 9).await, TakenIn::Stored));
+    assert!(matches!(take_in("", 5, 9).await, ImportOutcome::Released));
+    assert!(matches!(take_in("other", 5, 9).await, ImportOutcome::Released));
+    assert!(matches!(take_in("t", 5, 9).await, ImportOutcome::Stored));
     store.end_release("legacy", "t").await.expect("an answer");
-    assert!(matches!(take_in("", 5, 9).await, TakenIn::Before));
-    assert!(matches!(take_in("t", 9, 10).await, TakenIn::Released), "it has ended");
+    assert!(matches!(take_in("", 5, 9).await, ImportOutcome::AlreadyImported));
+    assert!(matches!(take_in("t", 9, 10).await, ImportOutcome::Released), "it has ended");
     assert_eq!(staged(&app.client).await, 2);
 }
 

@@ -1,7 +1,7 @@
 //! What is counted of a tenant, and that nothing remains of it.
 
 use super::*;
-use fairgate::store::Deeds;
+use fairgate::store::TenantActivity;
 
 #[tokio::test]
 async fn a_day_of_a_tenant_is_counted() {
@@ -27,7 +27,7 @@ async fn a_day_of_a_tenant_is_counted() {
 
     let statistics = env.store().tenant_statistics("acme").await.unwrap();
     assert_eq!(env.jobs("acme").await, [0, 1, 1, 1, 0]);
-    let deeds = Deeds { enqueued: 6, pushes: 2, completed: 2, failed: 1, worker_ms: 15_000 };
+    let deeds = TenantActivity { enqueued: 6, pushes: 2, completed: 2, failed: 1, worker_ms: 15_000 };
     assert_eq!(statistics.day, deeds);
     assert_eq!(statistics.worker_share, 1.0);
     assert!(statistics.processed_per_minute > 0.0 && statistics.enqueued_per_minute > statistics.processed_per_minute);
@@ -37,8 +37,8 @@ async fn a_day_of_a_tenant_is_counted() {
     let later = env.store().tenant_statistics("acme").await.unwrap();
     assert_eq!((later.day, later.processed_per_minute), (deeds, 0.0));
     env.clock.advance(21 * 3_600_000);
-    assert_eq!(env.store().tenant_statistics("acme").await.unwrap().day, Deeds::default());
-    assert_eq!(env.store().tenant_statistics("nobody").await.unwrap().day, Deeds::default());
+    assert_eq!(env.store().tenant_statistics("acme").await.unwrap().day, TenantActivity::default());
+    assert_eq!(env.store().tenant_statistics("nobody").await.unwrap().day, TenantActivity::default());
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn jobs_without_a_tenant_are_those_of_the_default_one() {
     let statistics = env.client.get("/v1/admin/tenants/_default/stats").await.expect(200);
     assert_eq!(statistics.at("/counted"), &json!(true), "{}", statistics.text);
     let day = env.store().tenant_statistics("_default").await.unwrap().day;
-    assert_eq!(day, Deeds { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
+    assert_eq!(day, TenantActivity { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
     // Where it is limited, its jobs are counted like those of others, and all of this stays the same.
     let limit = json!({"max_concurrency": 50});
     env.client.send("PUT", "/v1/admin/tenants/_default/limits", Some(limit.to_string())).await.expect(200);
