@@ -114,8 +114,8 @@ fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             let message = "`Content-Encoding` must be left out: compressed bodies are not supported.";
-            let problem = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
-            Err(problem.with("field", "Content-Encoding"))
+            let error = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
+            Err(error.with("field", "Content-Encoding"))
         }
         _ => Ok(()),
     }

@@ -63,7 +63,7 @@ impl Store {
     pub async fn keep_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<KeyKept, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
-        let managed = configured.iter().any(ApiKey::rules);
+        let managed = configured.iter().any(ApiKey::can_manage_keys);
         let tenant = key.tenant.as_deref().map(escape).unwrap_or_default();
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(key.id()).arg(key.digest.text()).arg(key.role.name()).arg(&tenant);
@@ -82,7 +82,7 @@ impl Store {
 
     /// Revokes a key by its id, for `by`, beside those of the configuration.
     pub async fn drop_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<KeyDropped, Error> {
-        let managed = configured.iter().any(ApiKey::rules);
+        let managed = configured.iter().any(ApiKey::can_manage_keys);
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };

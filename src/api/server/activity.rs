@@ -1,17 +1,17 @@
-//! The activity of one connection, from which follows when it has been silent for too long.
+//! The activity of one connection, from which its deadline follows.
 
 use super::connection::Timeouts;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// A deadline that a client did not keep.
+/// A deadline that a client missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
     /// The head of a request, or the preface of HTTP/2, did not arrive in time.
     Header,
-    /// No request came.
+    /// No request arrived.
     Idle,
-    /// The client did not take the next part of a response.
+    /// The client did not receive the next chunk of a response.
     Send,
 }
 
@@ -28,19 +28,19 @@ impl Overdue {
 
 /// The activity of one connection; clones share it.
 ///
-/// A request that is handled has no deadline here, and neither has a response that waits for its next event: handlers
-/// have a deadline of their own.
+/// There is no deadline while a handler runs, or while a response waits for its next event: handlers have a deadline of
+/// their own.
 #[derive(Clone)]
 pub(super) struct Activity(Arc<Mutex<State>>);
 
 struct State {
-    /// Requests that are handled, and responses that wait for something to send.
+    /// The number of requests that are handled, and of responses that have nothing to send at the moment.
     working: usize,
-    /// Responses of which the client has not taken what is there.
+    /// The number of responses with data that the client has not received.
     sending: usize,
     /// The latest of: accepted, last request done, last bytes sent.
     since: Instant,
-    /// When the first byte of the next request came. Meaningless for HTTP/2, where other frames come between requests.
+    /// When the first byte of the next request arrived. Not used for HTTP/2, where other frames arrive between requests.
     head_since: Option<Instant>,
     protocol: Protocol,
 }
@@ -60,11 +60,11 @@ impl Activity {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock means that some thread panicked while it held it; every change is a whole one.
+        // A poisoned lock means that a thread panicked while it held the lock. The state is still consistent.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     pub(super) fn received(&self, now: Instant) {
         let mut state = self.state();
         if state.working + state.sending == 0 && state.head_since.is_none() {
@@ -72,7 +72,7 @@ impl Activity {
         }
     }
 
-    /// The client took bytes. Over HTTP/2 they need not belong to a response.
+    /// Records that the client received bytes. With HTTP/2, they need not belong to a response.
     pub(super) fn sent(&self, now: Instant) {
         let mut state = self.state();
         if state.protocol == Protocol::Http1 {
@@ -80,7 +80,7 @@ impl Activity {
         }
     }
 
-    /// The head of a request is complete.
+    /// Records that the head of a request is complete.
     pub(super) fn begin(&self, is_http2: bool) -> InFlight {
         let mut state = self.state();
         state.working += 1;
@@ -89,7 +89,7 @@ impl Activity {
         InFlight { activity: self.clone(), is_sending: false }
     }
 
-    /// Counts idle time from now on.
+    /// Restarts the idle time.
     pub(super) fn restart(&self, now: Instant) {
         self.state().since = now;
     }
@@ -98,7 +98,7 @@ impl Activity {
         self.state().protocol == Protocol::Http2
     }
 
-    /// The next deadline, and which one it is.
+    /// Returns the next deadline and its kind.
     pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<(Instant, Overdue)> {
         let state = self.state();
         match (state.working, state.sending, state.protocol, state.head_since) {
@@ -118,7 +118,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// The client has a part of the response to take, or there is nothing to take until the handler has more.
+    /// Records if the response has data for the client, or waits for the handler to produce more.
     pub(super) fn set_sending(&mut self, is_sending: bool, now: Instant) {
         if is_sending || self.is_sending {
             let mut state = self.activity.state();
@@ -171,7 +171,7 @@ mod tests {
         let activity = Activity::new(start);
         let request = activity.begin(false);
         activity.received(start);
-        assert_eq!(activity.deadline(&TIMEOUTS), None, "it is handled");
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "a handler runs");
         drop(request);
         activity.sent(second(start, 5));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 125), Overdue::Idle)));
