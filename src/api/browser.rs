@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_keys_answers_to_names_that_nobody_else_can_have() {
+    fn a_server_without_keys_accepts_only_private_or_configured_names() {
         for (host, on_loopback, elsewhere) in [
             ("localhost", true, true),
             ("LocalHost.:8080", true, true),

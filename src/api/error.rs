@@ -3,6 +3,7 @@
 
 mod conversions;
 
+use super::body::EnqueueKind;
 use crate::auth::Role;
 use crate::job::Invalid;
 use crate::job::json;
@@ -244,7 +245,7 @@ impl ApiError {
     }
 
     /// A new job exceeds a limit of its tenant.
-    pub(super) fn tenant_limited(exceeded: &store::Exceeded, is_batch: bool) -> Self {
+    pub(super) fn tenant_limited(exceeded: &store::Exceeded, kind: EnqueueKind) -> Self {
         let store::Exceeded { index, tenant, limit, current, maximum, retry_after } = exceeded;
         let message = format!("Tenant {} has exceeded {limit} ({maximum}).", json::quoted(tenant));
         let seconds = retry_after.as_millis().div_ceil(1000).max(1) as u32;
@@ -258,9 +259,9 @@ impl ApiError {
             error.details.push((name, value.to_string()));
         }
         error.limit = Some(*maximum);
-        match is_batch {
-            true => error.with("field", &format!("jobs[{index}]")).with_number("index", *index),
-            false => error,
+        match kind {
+            EnqueueKind::Batch => error.with("field", &format!("jobs[{index}]")).with_number("index", *index),
+            EnqueueKind::Single => error,
         }
     }
 

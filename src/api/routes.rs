@@ -358,7 +358,16 @@ pub(super) fn table() -> Vec<Route> {
     ]
 }
 
-/// Returns method, path and access of each route, for tests that check all of them.
-pub fn routes() -> Vec<(String, &'static str, Access)> {
-    table().into_iter().map(|route| (route.method.to_string(), route.path, route.access)).collect()
+/// The public facts about a route, for tests that check all routes.
+#[derive(Clone, Debug)]
+pub struct RouteInfo {
+    pub method: String,
+    pub path: &'static str,
+    pub access: Access,
+}
+
+/// Returns all routes of the table.
+pub fn routes() -> Vec<RouteInfo> {
+    let info = |route: Route| RouteInfo { method: route.method.to_string(), path: route.path, access: route.access };
+    table().into_iter().map(info).collect()
 }

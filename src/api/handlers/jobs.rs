@@ -1,6 +1,7 @@
 //! Jobs: enqueue, list, show, cancel, activate.
 
 use super::{admin_jobs, waiting_for};
+use crate::api::body::EnqueueKind;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -22,13 +23,13 @@ pub(crate) const BLOCKED_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// `POST /jobs`.
 pub(crate) async fn enqueue(api: Api, request: Request) -> Result<Response, ApiError> {
     let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
-    let body = match proxy::read_jobs(&api, request, false).await? {
+    let body = match proxy::read_jobs(&api, request, EnqueueKind::Single).await? {
         EnqueueBody::Local(body) => body,
         EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
-    let records = store(&api, vec![job], &headers, false).await?;
+    let records = store(&api, vec![job], &headers, EnqueueKind::Single).await?;
     // One job in, one record out.
     let record = records.first().ok_or_else(ApiError::internal)?;
     if record.existing {
@@ -59,13 +60,13 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 /// `POST /jobs/batch`: stores all jobs of a batch, or none.
 pub(crate) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, ApiError> {
     let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
-    let body = match proxy::read_jobs(&api, request, true).await? {
+    let body = match proxy::read_jobs(&api, request, EnqueueKind::Batch).await? {
         EnqueueBody::Local(body) => body,
         EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let limits: Vec<Option<RateLimit>> = jobs.iter().map(|job| job.rate_limit.clone()).collect();
-    let records = store(&api, jobs, &headers, true).await?;
+    let records = store(&api, jobs, &headers, EnqueueKind::Batch).await?;
     let mut body = String::from("{\"jobs\":");
     response::push_jobs(&mut body, &records);
     body.push_str(&format!(",\"count\":{}", records.len()));
@@ -104,13 +105,13 @@ async fn store(
     api: &Api,
     mut jobs: Vec<NewJob>,
     headers: &HeaderOptions,
-    is_batch: bool,
+    kind: EnqueueKind,
 ) -> Result<Vec<Record>, ApiError> {
     let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let deadline = Instant::now() + headers.block_timeout;
     loop {
         let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
-        match (api.enqueue_service().enqueue(jobs, is_batch, &header).await?, again) {
+        match (api.enqueue_service().enqueue(jobs, kind == EnqueueKind::Batch, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
                 new.for_each(|record| {
@@ -123,21 +124,19 @@ async fn store(
                 tokio::time::sleep(BLOCKED_RETRY_INTERVAL).await;
                 jobs = again;
             }
-            (refused, _) => return Err(refusal(refused, is_batch)),
+            (refused, _) => return Err(refusal(refused, kind)),
         }
     }
 }
 
 /// The error for jobs that were not stored.
-fn refusal(refused: Enqueued, is_batch: bool) -> ApiError {
+fn refusal(refused: Enqueued, kind: EnqueueKind) -> ApiError {
     match refused {
-        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, is_batch.then_some(index)),
-        Enqueued::Exists { index, id, state, key } => {
-            ApiError::unique_conflict(&id, &state, &key, is_batch.then_some(index))
-        }
+        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, kind.index(index)),
+        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, &state, &key, kind.index(index)),
         Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
         Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
-        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, is_batch),
+        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, kind),
         Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // retried by the enqueue service
     }
 }

@@ -1,5 +1,6 @@
 //! Plan rules in the admin API: list, change, pause, run; their rounds, tenants and previews.
 
+use super::PauseAction;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -131,19 +132,22 @@ pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response
 
 /// `POST /admin/planner/{rule}/pause`.
 pub(crate) async fn pause(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    set_paused(&api, &name, true).await
+    set_paused(&api, &name, PauseAction::Pause).await
 }
 
 /// `POST /admin/planner/{rule}/resume`.
 pub(crate) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    set_paused(&api, &name, false).await
+    set_paused(&api, &name, PauseAction::Resume).await
 }
 
-async fn set_paused(api: &Api, name: &str, paused: bool) -> Result<Response, ApiError> {
+async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Response, ApiError> {
     exists(api, name).await?;
     let by = api.actor();
-    api.store().pause_rule(name, paused, &by).await?;
-    tracing::info!(rule = name, by, "{}", if paused { "plan rule paused" } else { "plan rule resumed" });
+    api.store().pause_rule(name, action.is_pause(), &by).await?;
+    match action {
+        PauseAction::Pause => tracing::info!(rule = name, by, "plan rule paused"),
+        PauseAction::Resume => tracing::info!(rule = name, by, "plan rule resumed"),
+    }
     let stats = RuleStats::read(api.registry(), name).await?.ok_or_else(|| missing(name))?;
     Ok(response::json(StatusCode::OK, &stats.to_json()))
 }

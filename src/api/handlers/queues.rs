@@ -1,6 +1,6 @@
 //! Queues: list, counts, pause and resume.
 
-use super::queue_config;
+use super::{PauseAction, queue_config};
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
@@ -65,35 +65,44 @@ pub(crate) async fn stats(api: Api, PathParam(name): PathParam) -> Result<Respon
 /// `POST /queues/{name}/pause`: fetches get no jobs of the queue; enqueues still work. A queue that does not exist is
 /// created.
 pub(crate) async fn pause(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, true).await?)))
+    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, PauseAction::Pause).await?)))
 }
 
 /// `POST /queues/{name}/resume`.
 pub(crate) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, false).await?)))
+    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, PauseAction::Resume).await?)))
 }
 
 /// `POST /admin/queues/{name}/pause`, whose response has no wrapper.
 pub(crate) async fn pause_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, true).await?))
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, PauseAction::Pause).await?))
 }
 
 /// `POST /admin/queues/{name}/resume`.
 pub(crate) async fn resume_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, false).await?))
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, PauseAction::Resume).await?))
 }
 
-async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, ApiError> {
+async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Value, ApiError> {
     names::check_queue("name", name)?;
     let by = api.actor();
-    let Some(since) = api.store().pause_queue(name, pauses, &by).await? else {
+    let Some(since) = api.store().pause_queue(name, action.is_pause(), &by).await? else {
         let message = "The limit on the number of paused queues is reached.";
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
-    tracing::info!(queue = name, by, "{}", if pauses { "queue paused" } else { "queue resumed" });
+    let (field, at) = match action {
+        PauseAction::Pause => {
+            tracing::info!(queue = name, by, "queue paused");
+            ("paused_at", since)
+        }
+        PauseAction::Resume => {
+            tracing::info!(queue = name, by, "queue resumed");
+            ("resumed_at", None)
+        }
+    };
     let now = || api.store().clock().now_ms();
-    let (field, at) = if pauses { ("paused_at", since) } else { ("resumed_at", None) };
-    let mut object = json!({"name": name, "paused": pauses, "status": status(pauses)});
+    let paused = action.is_pause();
+    let mut object = json!({"name": name, "paused": paused, "status": status(paused)});
     object[field] = time::rfc3339(at.unwrap_or_else(now)).into();
     Ok(object)
 }

@@ -1,7 +1,7 @@
 //! Workflows: create, list, show, cancel.
 
 use super::{jobs, progress};
-use crate::api::body::RequestBody;
+use crate::api::body::{EnqueueKind, RequestBody};
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -40,7 +40,7 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
             }
             WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
             WorkflowBegun::Full { rule, most, staged } => return Err(ApiError::staging_full(&rule, most, staged)),
-            WorkflowBegun::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
+            WorkflowBegun::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, EnqueueKind::Single)),
             WorkflowBegun::Stale => return Err(ApiError::internal()), // retried by the enqueue service
         }
     };

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 const OVERLAPS: [&str; 7] = ["skip", "allow", "cancel_previous", "cancel", "replace", "enqueue", "queue"];
 
 pub fn schemas() -> Schemas {
-    let answer = object([
+    let response = object([
         ("cron", reference("Cron")),
         ("cron_job", reference("Cron")),
         ("deleted?", boolean()),
         ("name?", cron_name()),
     ]);
-    vec![("Cron", cron()), ("CronAnswer", answer), ("CronTimes", times())]
+    vec![("Cron", cron()), ("CronAnswer", response), ("CronTimes", times())]
 }
 
 fn cron() -> Value {
@@ -98,11 +98,11 @@ pub fn update() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    let answer = merge(page_of(&["crons", "cron_jobs"], reference("Cron")), object([("count", count())]));
+    let response = merge(page_of(&["crons", "cron_jobs"], reference("Cron")), object([("count", count())]));
     operation("List crons")
         .query("enabled", boolean(), "Only crons that are enabled, or that are not.")
         .paged()
-        .response(200, "Crons, by name.", answer)
+        .response(200, "Crons, by name.", response)
 }
 
 pub fn show() -> Operation {

@@ -44,7 +44,7 @@ pub fn list_items() -> Operation {
 }
 
 pub fn stats() -> Operation {
-    let answer = object([
+    let response = object([
         ("total", count()),
         ("by_queue", map_of(count())),
         ("by_error_type", map_of(count())),
@@ -52,7 +52,7 @@ pub fn stats() -> Operation {
         ("newest_at", nullable(timestamp())),
         ("retention", object([("max_age_seconds", count()), ("max_count", count())])),
     ]);
-    operation("Count the jobs in the dead letter").response(200, "The counts.", answer)
+    operation("Count the jobs in the dead letter").response(200, "The counts.", response)
 }
 
 pub fn show() -> Operation {

@@ -33,7 +33,7 @@ pub fn stream() -> Operation {
 }
 
 pub fn poll() -> Operation {
-    let answer =
+    let response =
         merge(list_response(&["events"], reference("Event")), object([("cursor", string()), ("has_more", boolean())]));
     operation("List events")
         .description(
@@ -46,7 +46,7 @@ pub fn poll() -> Operation {
         .query("types", string(), "Only events of these types, separated by commas.")
         .query("queues", string(), "Only events of jobs in these queues, separated by commas.")
         .query("job_types", string(), "Only events of jobs of these types, separated by commas.")
-        .response(200, "Events.", answer)
+        .response(200, "Events.", response)
         .also_as(STREAM, string())
         .errors(&[429])
 }

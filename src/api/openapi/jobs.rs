@@ -15,7 +15,7 @@ pub fn schemas(limits: &Limits) -> Schemas {
     vec![
         ("JobAnswer", merge(job_schemas::wrapped_job(), object([("deduplicated?", boolean())]))),
         ("NewJobs", request([("jobs", array_of(reference("NewJob"), 1, limits.max_batch))])),
-        ("BulkAnswer", bulk_answer()),
+        ("BulkAnswer", bulk_response()),
     ]
 }
 
@@ -38,7 +38,7 @@ pub fn enqueue() -> Operation {
 }
 
 pub fn enqueue_batch() -> Operation {
-    let answer = object([
+    let response = object([
         ("jobs", array(reference("Job"))),
         ("count", count()),
         (
@@ -48,7 +48,7 @@ pub fn enqueue_batch() -> Operation {
     ]);
     stores_jobs(operation("Enqueue a batch of jobs; all of them are stored, or none"))
         .request_body(reference("NewJobs"))
-        .response(201, "All jobs were stored.", answer)
+        .response(201, "All jobs were stored.", response)
         .with_headers(&PRESSURE)
         .with_headers(&RATE)
 }
@@ -79,11 +79,11 @@ pub const SCANNED: &str = "Each call scans a bounded number of keys in the store
     or none, and an item may be repeated on a later page; continue while `has_more` is true. Each item that exists during the whole scan is returned.";
 
 pub fn list_by_cursor() -> Operation {
-    let answer =
+    let response =
         merge(list_response(&["jobs"], reference("Job")), object([("pagination", reference("CursorPagination"))]));
     filtered(operation("List jobs").description(SCANNED).tenant_header())
         .paged_by_cursor()
-        .response(200, "Jobs.", answer)
+        .response(200, "Jobs.", response)
 }
 
 pub fn list_all() -> Operation {
@@ -105,12 +105,12 @@ fn filtered(operation: Operation) -> Operation {
 
 /// A list of jobs that match a query.
 pub fn found(operation: Operation) -> Operation {
-    let answer = merge(page_of(&[], reference("Job")), object([("truncated", boolean())]));
+    let response = merge(page_of(&[], reference("Job")), object([("truncated", boolean())]));
     filtered(operation)
         .query("sort", enumeration(&["created_at", "scheduled_at", "priority"]), "The sort key.")
         .query("order", enumeration(&["asc", "desc"]), "The sort order; `desc` by default.")
         .paged()
-        .response(200, "Jobs. `truncated` is true if the search stopped at its limit.", answer)
+        .response(200, "Jobs. `truncated` is true if the search stopped at its limit.", response)
 }
 
 pub fn cancel_as_admin() -> Operation {
@@ -174,7 +174,7 @@ pub fn bulk_request() -> Value {
     request
 }
 
-fn bulk_answer() -> Value {
+fn bulk_response() -> Value {
     object([
         ("action", string()),
         ("matched", count()),

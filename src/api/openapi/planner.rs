@@ -201,8 +201,8 @@ fn rule() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let answer = merge(page_of(&["rules"], reference("Rule")), object([("version", string())]));
-    operation("List plan rules").paged().response(200, "Rules, in the order in which they are matched.", answer)
+    let response = merge(page_of(&["rules"], reference("Rule")), object([("version", string())]));
+    operation("List plan rules").paged().response(200, "Rules, in the order in which they are matched.", response)
 }
 
 pub fn show() -> Operation {
@@ -220,10 +220,10 @@ pub fn put() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let answer =
+    let response =
         object([("rule", string()), ("removed", boolean()), ("holds", nullable(string())), ("draining_jobs", count())]);
     operation("Remove a plan rule; a rule of that name in the configuration file applies again")
-        .response(200, "The rule was removed.", answer)
+        .response(200, "The rule was removed.", response)
         .errors(&[409])
 }
 
@@ -250,11 +250,11 @@ pub fn tenants() -> Operation {
         ("expected_share", ratio()),
         ("wait_bound_jobs", nullable(count())),
     ]);
-    let answer = merge(page_of(&[], tenant), object([("truncated", boolean())]));
+    let response = merge(page_of(&[], tenant), object([("truncated", boolean())]));
     operation("List the tenants that have staged jobs of a rule")
         .query("sort", enumeration(&["pending", "oldest", "weight", "name"]), "The sort key.")
         .paged()
-        .response(200, "Tenants.", answer)
+        .response(200, "Tenants.", response)
 }
 
 pub fn preview() -> Operation {
@@ -267,7 +267,7 @@ pub fn preview() -> Operation {
         ("tenants", tenants()),
         ("order", array(string())),
     ]);
-    let answer = object([
+    let response = object([
         ("rule", string()),
         ("gate", gate()),
         ("batch", count()),
@@ -279,7 +279,7 @@ pub fn preview() -> Operation {
     ]);
     operation("Preview the next round")
         .query("jobs", integer(1, 1000), "Preview a round of this number of jobs instead.")
-        .response(200, "The round as it would be. Nothing was promoted.", answer)
+        .response(200, "The round as it would be. Nothing was promoted.", response)
 }
 
 pub fn shadow() -> Operation {

@@ -125,9 +125,9 @@ pub fn add() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let answer = object([("pool", string()), ("removed", boolean()), ("holds", nullable(string()))]);
+    let response = object([("pool", string()), ("removed", boolean()), ("holds", nullable(string()))]);
     operation("Remove a pool; a pool of that name in the configuration file applies again")
-        .response(200, "The pool was removed.", answer)
+        .response(200, "The pool was removed.", response)
         .errors(&[409])
 }
 

@@ -68,7 +68,7 @@ pub fn list_all() -> Operation {
 }
 
 pub fn show() -> Operation {
-    let answer = object([
+    let response = object([
         ("queue", reference("QueueState")),
         ("name", string()),
         ("state", status()),
@@ -76,14 +76,14 @@ pub fn show() -> Operation {
         ("stats", reference("QueueState")),
         ("created_at", timestamp()),
     ]);
-    operation("Show a queue").tenant_header().response(200, "The queue.", answer)
+    operation("Show a queue").tenant_header().response(200, "The queue.", response)
 }
 
 pub fn stats() -> Operation {
     let wrapped =
         object([("queue", reference("QueueState")), ("stats", reference("QueueState")), ("computed_at", timestamp())]);
-    let answer = merge(queue_state(), wrapped);
-    operation("Count the jobs of a queue").tenant_header().response(200, "The counts.", answer)
+    let response = merge(queue_state(), wrapped);
+    operation("Count the jobs of a queue").tenant_header().response(200, "The counts.", response)
 }
 
 fn paused() -> Value {
@@ -168,9 +168,9 @@ pub fn put_limit() -> Operation {
 }
 
 pub fn remove_limit() -> Operation {
-    let answer = object([("queue", string()), ("removed", boolean()), ("holds", nullable(string()))]);
+    let response = object([("queue", string()), ("removed", boolean()), ("holds", nullable(string()))]);
     operation("Remove the rate limit of a queue; a limit in the configuration file applies again")
-        .response(200, "The limit was removed.", answer)
+        .response(200, "The limit was removed.", response)
         .errors(&[409])
 }
 

@@ -270,5 +270,5 @@ pub fn page_of(names: &[&str], item: Value) -> Value {
 pub fn list_response(names: &[&str], item: Value) -> Value {
     let same = || with_description(array(item.clone()), "Equal to `items`.");
     let items = object([("items", array(item.clone()))]);
-    names.iter().fold(items, |answer, name| merge(answer, object([(*name, same())])))
+    names.iter().fold(items, |response, name| merge(response, object([(*name, same())])))
 }

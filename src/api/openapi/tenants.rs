@@ -106,7 +106,7 @@ pub fn put_limits() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let answer = object([
+    let response = object([
         ("tenant_id", string()),
         ("removed", boolean()),
         ("holds", string()),
@@ -116,7 +116,7 @@ pub fn remove() -> Operation {
     operation("Remove the settings of a tenant")
         .path_parameter(id())
         .query("force", string(), "`true` or `1` removes the settings even if the tenant has jobs. The jobs remain.")
-        .response(200, "The settings were removed.", answer)
+        .response(200, "The settings were removed.", response)
         .errors(&[409])
 }
 
@@ -166,7 +166,7 @@ pub fn stats() -> Operation {
     let rate = || nullable(number());
     let throughput = object([("processed_per_minute", rate()), ("enqueued_per_minute", rate())]);
     let fairness = object([("weight", number()), ("effective_share", rate()), ("actual_share", rate())]);
-    let answer = object([
+    let response = object([
         ("tenant_id", string()),
         ("total_jobs", count()),
         ("jobs", merge(jobs(), object([("completed_24h", nullable(count())), ("failed_24h", nullable(count()))]))),
@@ -182,6 +182,6 @@ pub fn stats() -> Operation {
     operation("Show the statistics and the usage of limits of a tenant").path_parameter(id()).response(
         200,
         "The statistics.",
-        answer,
+        response,
     )
 }

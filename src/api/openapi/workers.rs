@@ -176,7 +176,7 @@ fn heartbeat_body() -> Value {
 }
 
 pub fn heartbeat() -> Operation {
-    let answer = object([
+    let response = object([
         ("state", with_description(string(), "The directive for the worker: running, quiet or terminate.")),
         ("jobs_extended", array(string())),
         ("cancelled_jobs", array(string())),
@@ -185,12 +185,12 @@ pub fn heartbeat() -> Operation {
     ]);
     operation("Send a heartbeat, which extends the leases of the worker's jobs")
         .request_body(reference("Heartbeat"))
-        .response(200, "The directive for the worker, and the jobs whose leases were extended.", answer)
+        .response(200, "The directive for the worker, and the jobs whose leases were extended.", response)
         .errors(&[404, 409])
 }
 
 pub fn register() -> Operation {
-    let answer = object([
+    let response = object([
         ("ok", boolean()),
         ("worker_id", string()),
         ("state", string()),
@@ -201,16 +201,16 @@ pub fn register() -> Operation {
     ]);
     operation("Register a worker")
         .request_body(any_of([reference("Heartbeat"), request([("worker", reference("Heartbeat"))])]))
-        .response(200, "The worker is registered.", answer)
+        .response(200, "The worker is registered.", response)
         .errors(&[404, 409])
 }
 
 pub fn deregister() -> Operation {
-    let answer = object([("ok", boolean()), ("worker_id", string()), ("jobs_requeued", count())]);
+    let response = object([("ok", boolean()), ("worker_id", string()), ("jobs_requeued", count())]);
     operation("Deregister a worker and return its jobs to their queues").response(
         200,
         "The worker was removed.",
-        answer,
+        response,
     )
 }
 
@@ -228,8 +228,8 @@ fn worker() -> Value {
 
 pub fn list_all() -> Operation {
     let summary = object([("total", count()), ("running", count()), ("quiet", count()), ("stale", count())]);
-    let answer = merge(page_of(&[], reference("Worker")), object([("summary", summary)]));
-    operation("List workers").paged().response(200, "The workers, and their number by state.", answer)
+    let response = merge(page_of(&[], reference("Worker")), object([("summary", summary)]));
+    operation("List workers").paged().response(200, "The workers, and their number by state.", response)
 }
 
 pub fn show() -> Operation {
@@ -268,8 +268,8 @@ pub fn terminate() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let answer = object([("worker_id", string()), ("removed", boolean()), ("jobs_requeued", count())]);
+    let response = object([("worker_id", string()), ("removed", boolean()), ("jobs_requeued", count())]);
     operation("Remove a stale worker and return its jobs to their queues")
-        .response(200, "The worker was removed.", answer)
+        .response(200, "The worker was removed.", response)
         .errors(&[409])
 }

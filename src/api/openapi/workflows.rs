@@ -116,7 +116,7 @@ fn workflow() -> Value {
 }
 
 /// A workflow, at top level and inside `workflow`.
-fn answer() -> Value {
+fn workflow_response() -> Value {
     merge(workflow(), object([("workflow", reference("Workflow"))]))
 }
 
@@ -129,7 +129,7 @@ pub fn progress() -> Operation {
         ("progress", nullable(ratio())),
         ("data?", any()),
     ]);
-    let answer = object([
+    let response = object([
         ("workflow_id", uuid()),
         ("type", string()),
         ("state", string()),
@@ -137,19 +137,19 @@ pub fn progress() -> Operation {
         ("steps", array(step)),
     ]);
     operation("Show the progress of a workflow and of its jobs")
-        .response(200, "The progress.", answer)
+        .response(200, "The progress.", response)
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
 pub fn create() -> Operation {
     stores_jobs(operation("Create a workflow; all of its jobs are stored, or none"))
         .request_body(reference("NewWorkflow"))
-        .response(201, "The workflow.", answer())
+        .response(201, "The workflow.", workflow_response())
         .with_headers(&["Location"])
 }
 
 pub fn list_all() -> Operation {
-    let answer =
+    let response =
         merge(list_response(&["workflows"], summary()), object([("pagination", reference("CursorPagination"))]));
     operation("List workflows")
         .description(super::jobs::SCANNED)
@@ -157,13 +157,13 @@ pub fn list_all() -> Operation {
         .query("state", comma_separated(&STATES), "Only workflows in these states, separated by commas.")
         .query("type", enumeration(&TYPES), "Only workflows of this type.")
         .paged_by_cursor()
-        .response(200, "Workflows, without their parts.", answer)
+        .response(200, "Workflows, without their parts.", response)
 }
 
 pub fn show() -> Operation {
-    operation("Show a workflow").response(200, "The workflow.", answer())
+    operation("Show a workflow").response(200, "The workflow.", workflow_response())
 }
 
 pub fn cancel() -> Operation {
-    operation("Cancel a running workflow").response(200, "The workflow.", answer()).errors(&[409])
+    operation("Cancel a running workflow").response(200, "The workflow.", workflow_response()).errors(&[409])
 }

@@ -45,8 +45,9 @@ struct State {
     protocol: Protocol,
 }
 
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     /// Before the first request.
     Unknown,
     Http1,
@@ -81,12 +82,12 @@ impl Activity {
     }
 
     /// Records that the head of a request is complete.
-    pub(super) fn begin(&self, is_http2: bool) -> InFlight {
+    pub(super) fn begin(&self, protocol: Protocol) -> InFlight {
         let mut state = self.state();
         state.working += 1;
         state.head_since = None;
-        state.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
-        InFlight { activity: self.clone(), is_sending: false }
+        state.protocol = protocol;
+        InFlight { activity: self.clone(), phase: Phase::Working }
     }
 
     /// Restarts the idle time.
@@ -114,18 +115,27 @@ impl Activity {
 /// A request from its head to the end of its response.
 pub(super) struct InFlight {
     activity: Activity,
-    is_sending: bool,
+    phase: Phase,
+}
+
+/// The phase of a request, which decides if the client has a deadline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The handler runs, or the response waits for the handler to produce more.
+    Working,
+    /// The response has data that the client has not received.
+    Sending,
 }
 
 impl InFlight {
-    /// Records if the response has data for the client, or waits for the handler to produce more.
-    pub(super) fn set_sending(&mut self, is_sending: bool, now: Instant) {
-        if is_sending || self.is_sending {
+    /// Records the phase of the request.
+    pub(super) fn set_phase(&mut self, phase: Phase, now: Instant) {
+        if phase == Phase::Sending || self.phase == Phase::Sending {
             let mut state = self.activity.state();
-            state.leave(self.is_sending);
-            *(if is_sending { &mut state.sending } else { &mut state.working }) += 1;
+            *state.count_of(self.phase) -= 1;
+            *state.count_of(phase) += 1;
             state.since = now;
-            self.is_sending = is_sending;
+            self.phase = phase;
         }
     }
 }
@@ -133,14 +143,18 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.activity.state();
-        state.leave(self.is_sending);
+        *state.count_of(self.phase) -= 1;
         state.since = Instant::now();
     }
 }
 
 impl State {
-    fn leave(&mut self, is_sending: bool) {
-        *(if is_sending { &mut self.sending } else { &mut self.working }) -= 1;
+    /// The number of requests in a phase.
+    fn count_of(&mut self, phase: Phase) -> &mut usize {
+        match phase {
+            Phase::Working => &mut self.working,
+            Phase::Sending => &mut self.sending,
+        }
     }
 }
 
@@ -157,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_head_has_to_come_soon_however_many_bytes_of_it_there_are() {
+    fn the_deadline_of_the_first_head_does_not_move_when_bytes_arrive() {
         let start = Instant::now();
         let activity = Activity::new(start);
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 10), Overdue::Header)));
@@ -166,10 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn between_requests_a_client_may_be_idle_but_not_slow_with_a_head() {
+    fn between_requests_there_are_an_idle_and_a_header_deadline() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        let request = activity.begin(false);
+        let request = activity.begin(Protocol::Http1);
         activity.received(start);
         assert_eq!(activity.deadline(&TIMEOUTS), None, "a handler runs");
         drop(request);
@@ -178,15 +192,15 @@ mod tests {
         activity.received(second(start, 50));
         activity.received(second(start, 55));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 60), Overdue::Header)));
-        drop(activity.begin(false));
+        drop(activity.begin(Protocol::Http1));
         assert_eq!(activity.deadline(&TIMEOUTS).map(|(_, overdue)| overdue), Some(Overdue::Idle));
     }
 
     #[test]
-    fn frames_between_requests_of_http2_are_no_head() {
+    fn http2_frames_between_requests_do_not_start_a_head() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        drop(activity.begin(true));
+        drop(activity.begin(Protocol::Http2));
         activity.received(second(start, 1));
         activity.sent(second(start, 3600));
         let (at, overdue) = activity.deadline(&TIMEOUTS).unwrap();
@@ -194,16 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_late_only_if_the_client_has_something_to_take() {
+    fn the_send_deadline_needs_data_that_the_client_has_not_received() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        let mut stream = activity.begin(true);
-        stream.set_sending(true, second(start, 1));
+        let mut stream = activity.begin(Protocol::Http2);
+        stream.set_phase(Phase::Sending, second(start, 1));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 61), Overdue::Send)));
-        stream.set_sending(false, second(start, 2));
+        stream.set_phase(Phase::Working, second(start, 2));
         assert_eq!(activity.deadline(&TIMEOUTS), None, "it waits for an event");
-        stream.set_sending(true, second(start, 3));
-        let other = activity.begin(true);
+        stream.set_phase(Phase::Sending, second(start, 3));
+        let other = activity.begin(Protocol::Http2);
         assert_eq!(activity.deadline(&TIMEOUTS), None, "another request is handled");
         drop(other);
         drop(stream);

@@ -1,6 +1,6 @@
 //! One connection, served until its client closes it or misses a deadline, or the server stops.
 
-use super::activity::{Activity, InFlight, Overdue};
+use super::activity::{Activity, InFlight, Overdue, Phase, Protocol};
 use crate::api::concurrency_limit::Peer;
 use crate::api::{Api, middleware};
 use axum::body::{Body, Bytes, HttpBody};
@@ -50,7 +50,7 @@ pub(super) async fn serve(
     let socket = TokioIo::new(Socket { stream, activity: activity.clone() });
     let new_request = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let in_flight = new_request.begin(request.version() == Version::HTTP_2);
+        let in_flight = new_request.begin(protocol(request.version()));
         middleware::handle(api.clone(), request.map(Body::new), peer)
             .map(|response| Ok::<_, Infallible>(response.map(|body| WatchedBody::new(body, in_flight))))
     });
@@ -84,6 +84,13 @@ pub(super) async fn serve(
             }
             Ok(overdue) => return Some(overdue),
         }
+    }
+}
+
+fn protocol(version: Version) -> Protocol {
+    match version {
+        Version::HTTP_2 => Protocol::Http2,
+        _ => Protocol::Http1,
     }
 }
 
@@ -210,12 +217,12 @@ impl HttpBody for WatchedBody {
         };
         match polled {
             Poll::Ready(Some(frame)) => {
-                self.in_flight.set_sending(true, Instant::now());
+                self.in_flight.set_phase(Phase::Sending, Instant::now());
                 Poll::Ready(Some(frame.map(|frame| self.split(frame))))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                self.in_flight.set_sending(false, Instant::now());
+                self.in_flight.set_phase(Phase::Working, Instant::now());
                 Poll::Pending
             }
         }
