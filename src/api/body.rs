@@ -13,6 +13,22 @@ use futures_util::FutureExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::pin::pin;
 
+/// The form of a request that enqueues jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EnqueueKind {
+    /// The body is one job.
+    Single,
+    /// The body has an array `jobs`, which is stored as a whole.
+    Batch,
+}
+
+impl EnqueueKind {
+    /// Returns the index of a job for an error about it; `None` for a single job.
+    pub(super) fn index(self, index: usize) -> Option<usize> {
+        (self == EnqueueKind::Batch).then_some(index)
+    }
+}
+
 /// The body of a request as text. Only its bounds and its encoding are checked.
 pub(super) struct RequestBody {
     bytes: Bytes,
@@ -114,8 +130,8 @@ fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), ApiError> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             let message = "`Content-Encoding` must be left out: compressed bodies are not supported.";
-            let problem = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
-            Err(problem.with("field", "Content-Encoding"))
+            let error = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
+            Err(error.with("field", "Content-Encoding"))
         }
         _ => Ok(()),
     }

@@ -1,9 +1,9 @@
-//! Requests that a browser sends on behalf of a page of another origin, and the names under which the server may be asked.
+//! Protection against web pages of other origins, and CORS for those that the configuration allows.
 //!
-//! Without keys, whoever reaches the server may do everything, and a browser on the same machine reaches it for any page
-//! that it shows. So a page of another origin may change nothing, unless the configuration names its origin; and a page
-//! that has made its own name point to this machine (DNS rebinding) is told apart by the `Host` header. With keys neither
-//! is needed: a page has no key.
+//! Without API keys, anybody who reaches the server may do everything, and a browser on the same machine reaches it on behalf
+//! of any page. So a page of another origin may not change anything, unless the configuration allows the origin. The `Host`
+//! header exposes a page whose own name resolves to this machine (DNS rebinding). With API keys, neither check is needed,
+//! because a page has no key.
 
 use super::error::ApiError;
 use crate::config;
@@ -21,21 +21,21 @@ static REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-con
 static ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 const METHODS: &str = "GET, POST, PUT, PATCH, DELETE, OPTIONS";
-/// Headers of requests that mean something to the server.
+/// The headers of requests that the server reads.
 const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, X-API-Key, X-Request-Id, OJS-Version, \
      OJS-Requires-Extension, OJS-Block-Timeout, X-OJS-Tenant, Idempotency-Key, Last-Event-ID, traceparent, tracestate";
-/// Headers of responses that a page may read beside those that it always may.
+/// The headers of responses that a page may read, in addition to those that it always may.
 const RESPONSE_HEADERS: &str = "X-Request-Id, OJS-Version, Location, Retry-After, Allow, WWW-Authenticate, \
      X-OJS-Queue-Depth, X-OJS-Queue-Bound, X-OJS-Queue-Pressure, X-OJS-Progress";
-/// How long a browser may remember the answer to a preflight request, in seconds.
+/// The time for which a browser may cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "86400";
 
-/// Endings of names that no public DNS server has an answer for.
+/// Domains that public DNS does not resolve.
 const PRIVATE_DOMAINS: [&str; 3] = [".local", ".internal", ".svc"];
 
-/// What the configuration says about browsers.
+/// The configured policy for requests of browsers.
 pub(super) struct BrowserPolicy {
-    /// Whether only this machine reaches the server.
+    /// True if only this machine reaches the server.
     is_loopback: bool,
     allowed_hosts: Vec<String>,
     cors_origins: Vec<String>,
@@ -50,9 +50,9 @@ impl BrowserPolicy {
         }
     }
 
-    /// Refuses a request that nobody had to authenticate if a page of another origin may have sent it.
+    /// Refuses an unauthenticated request if a page of another origin may have sent it.
     pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-        // Over HTTP/2 the name is part of the URI. Only browsers matter here, and they always send one.
+        // With HTTP/2, the name is part of the URI. A request without a name is not from a browser.
         let host = headers.get(HOST).map_or_else(
             || uri.authority().map(|authority| authority.as_str()),
             |host| Some(host.to_str().unwrap_or("?")),
@@ -65,7 +65,7 @@ impl BrowserPolicy {
         }
         let origin = headers.get(ORIGIN);
         let is_foreign = match headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
-            // Scripts cannot set it, and the browser knows better than we do: a proxy may have changed `Host`.
+            // Scripts cannot set this header. It is more reliable than `Host`, which a proxy may have changed.
             Some(b"same-origin" | b"none") => false,
             Some(_) => true,
             None => origin.is_some_and(|origin| !is_same_origin(origin, host)),
@@ -82,7 +82,7 @@ impl BrowserPolicy {
             let start = name.len().checked_sub(ending.len());
             start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
         };
-        // A page whose name points here has a name, not an address, in its own URL.
+        // DNS rebinding needs a name in the URL of the page, so an address is safe.
         let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let is_private = || {
@@ -96,7 +96,7 @@ impl BrowserPolicy {
             || (!self.is_loopback && is_private())
     }
 
-    /// The origin of the page that sends a request, if the configuration names it.
+    /// Returns the origin of a request, if the configuration allows it.
     pub(super) fn allowed_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         if self.cors_origins.is_empty() {
             return None;
@@ -104,7 +104,7 @@ impl BrowserPolicy {
         headers.get(ORIGIN).filter(|origin| self.cors_origins.iter().any(|allowed| *origin == allowed.as_str()))
     }
 
-    /// The answer to a preflight request of an allowed origin. It needs no key: browsers never send one along.
+    /// Builds the response to a preflight request of an allowed origin. It needs no key, because browsers send none.
     pub(super) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
         if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
@@ -122,7 +122,7 @@ impl BrowserPolicy {
         Some(response)
     }
 
-    /// Lets the page of an allowed origin read a response.
+    /// Adds the headers that let a page of an allowed origin read a response.
     pub(super) fn expose(&self, origin: Option<HeaderValue>, headers: &mut HeaderMap) {
         if !self.cors_origins.is_empty() {
             headers.append(VARY, HeaderValue::from_static("Origin"));
@@ -134,7 +134,7 @@ impl BrowserPolicy {
     }
 }
 
-/// The name in `name:port`, without the dot that may end it.
+/// Returns the name in `name:port`, without a trailing dot.
 fn name_of(host: &str) -> &str {
     let name = match host.rfind(']') {
         Some(end) => &host[..=end],
@@ -143,7 +143,7 @@ fn name_of(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Whether a page comes from the server that it asks. Whether by TLS or not is unknown behind a proxy.
+/// Returns true if an origin is the host of the request. Schemes are not compared, because a proxy may terminate TLS.
 fn is_same_origin(origin: &HeaderValue, host: Option<&str>) -> bool {
     let authority = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1));
     authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_keys_answers_to_names_that_nobody_else_can_have() {
+    fn a_server_without_keys_accepts_only_private_or_configured_names() {
         for (host, on_loopback, elsewhere) in [
             ("localhost", true, true),
             ("LocalHost.:8080", true, true),

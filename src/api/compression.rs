@@ -1,4 +1,4 @@
-//! Responses compressed with gzip, for clients that ask for it.
+//! Compression of responses with gzip, for clients that accept it.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
@@ -10,14 +10,14 @@ use http_body_util::BodyExt;
 use std::io::Write;
 use tokio::sync::Semaphore;
 
-/// Smaller bodies fit into one packet in any case.
+/// The smallest body that is compressed, in bytes. Smaller ones fit into one packet anyway.
 const LEAST: u64 = 1024;
-/// Larger bodies take too long, and too much memory.
+/// The largest body that is compressed, in bytes. Larger ones take too much time and memory.
 const MOST: u64 = 16 << 20;
-/// Bodies up to this size are compressed at once, which takes less than a millisecond; larger ones on another thread.
+/// The largest body that is compressed on the current thread, which takes less than a millisecond.
 const SMALL: usize = 64 * 1024;
 
-/// Compresses responses, so many at a time; further ones are sent as they are.
+/// Compresses a bounded number of responses at a time. Responses beyond that are sent uncompressed.
 pub(super) struct Compressor {
     permits: Semaphore,
 }
@@ -31,11 +31,11 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// Compresses a response, unless as many are being compressed as may be.
+    /// Compresses a response, or returns it unchanged if there is no permit.
     pub(super) async fn compress(&self, response: Response) -> Response {
         let Ok(_permit) = self.permits.try_acquire() else { return response };
         let (mut parts, body) = response.into_parts();
-        // Bodies of our own are in memory: nothing is waited for, and nothing can fail.
+        // Only bodies with an exact size are compressed. Those are in memory, so reading them neither waits nor fails.
         let Ok(plain) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
             return Response::from_parts(parts, Body::empty());
         };
@@ -51,7 +51,8 @@ impl Compressor {
     }
 }
 
-/// Whether to compress a response whose client `accepts` that. One that may look different to others says so to caches.
+/// Returns true if a response should be compressed for a client that `accepts` it. Adds `Vary` to each response that is
+/// compressed for other clients, for caches.
 pub(super) fn is_wanted(accepts: bool, response: &mut Response) -> bool {
     let is_worth_it = is_worth_it(response);
     if is_worth_it {
@@ -60,7 +61,7 @@ pub(super) fn is_wanted(accepts: bool, response: &mut Response) -> bool {
     accepts && is_worth_it
 }
 
-/// Whether a client takes gzip, by its `Accept-Encoding`.
+/// Returns true if the `Accept-Encoding` of a request includes gzip.
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let ranges = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut quality = None;
@@ -85,7 +86,7 @@ fn is_worth_it(response: &Response) -> bool {
         let essence = media_type.split(';').next().unwrap_or_default();
         essence.ends_with("json") || essence == "application/openmetrics-text" || essence.starts_with("text/")
     };
-    // A stream of events has no size.
+    // An event stream has no exact size.
     response.body().size_hint().exact().is_some_and(|size| (LEAST..=MOST).contains(&size))
         && is_text()
         && !headers.contains_key(CONTENT_ENCODING)

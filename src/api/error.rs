@@ -1,7 +1,9 @@
-//! An OJS error answer: its members, and those that have names. What went wrong elsewhere becomes one in `conversions`.
+//! Error responses in the shape of OJS, with a constructor for each common error. `conversions` maps the errors of other
+//! modules to them.
 
 mod conversions;
 
+use super::body::EnqueueKind;
 use crate::auth::Role;
 use crate::job::Invalid;
 use crate::job::json;
@@ -10,33 +12,33 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::time::Duration;
 
-/// Where codes are explained: a page of this server.
+/// The page of this server that explains the codes.
 const DOCS: &str = "/docs/errors#";
 
-/// An error answer. It becomes a body only where the request's id is known, in the middleware.
+/// An error response. The middleware turns it into a body, because it knows the id of the request.
 #[derive(Clone, Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
     pub(super) message: String,
     retryable: bool,
-    /// What was refused, if that is what went wrong.
+    /// The validation error behind this error, if there is one.
     invalid: Option<Box<Invalid>>,
     /// Members of `details`: name and JSON text.
     details: Vec<(&'static str, String)>,
-    /// Members that some texts want top_level the code as well.
+    /// Details that are repeated next to the code, because some specifications have them there.
     top_level: Vec<(&'static str, String)>,
-    /// The name that some suites look for top_level the code.
+    /// The member `type`, which some conformance suites read.
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
-    /// What WWW-Authenticate asks for.
+    /// The value of `WWW-Authenticate`.
     pub(super) challenge: Option<&'static str>,
-    /// The number of the limit that refused the request, if one did: nothing is left of it.
+    /// The exhausted limit that refused the request, if there is one.
     pub(super) limit: Option<u64>,
-    /// Jobs in the queue that has no room, and how many those may be.
+    /// Depth and bound of the full queue that refused the request, if there is one.
     pub(super) queue_pressure: Option<(u64, u64)>,
-    /// The request's body was not read to its end, so that the connection cannot be used again.
+    /// True if the request body was not read to its end, so that the connection cannot be reused.
     pub(super) closes_connection: bool,
 }
 
@@ -61,7 +63,7 @@ impl ApiError {
         }
     }
 
-    /// Adds a member to `details`, as text.
+    /// Adds a text to `details`.
     pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.details.push((name, json::quoted(value)));
         self
@@ -79,13 +81,13 @@ impl ApiError {
         self
     }
 
-    /// Adds a member both to `details` and top_level the code.
+    /// Adds a text to `details` and next to the code.
     pub(super) fn with_top_level(mut self, name: &'static str, value: &str) -> Self {
         self.top_level.push((name, json::quoted(value)));
         self.with(name, value)
     }
 
-    /// The same error inside the value at `path`.
+    /// Prefixes the field of a validation error with `path`, the place of the validated value.
     pub(super) fn within(mut self, path: &str) -> Self {
         if let Some(invalid) = self.invalid.take() {
             return invalid.within(path).into();
@@ -93,7 +95,7 @@ impl ApiError {
         self
     }
 
-    /// The connection ends with this answer.
+    /// Closes the connection after the response.
     pub(super) fn closing_connection(mut self) -> Self {
         self.closes_connection = true;
         self
@@ -104,20 +106,23 @@ impl ApiError {
         self
     }
 
+    /// Marks the error as retryable after a number of seconds.
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         (self.retryable, self.retry_after) = (true, Some(seconds));
         self
     }
 
+    /// The path is not in the table of routes.
     pub(super) fn unknown_path() -> Self {
-        ApiError::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
-            .hint("The API starts at /ojs/v1; GET /ojs/manifest tells what this server can do.")
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", "The path does not exist.")
+            .hint("The API starts at /ojs/v1. See GET /openapi.json for all paths.")
     }
 
+    /// The path has no route for the method.
     pub(super) fn method_not_allowed() -> Self {
-        let message = "This path exists, but not for this method.";
+        let message = "The path does not support this method.";
         ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", message)
-            .hint("The Allow header lists the methods of this path.")
+            .hint("See the Allow header for the methods of the path.")
     }
 
     /// The request has no API key, but the server requires one.
@@ -138,61 +143,61 @@ impl ApiError {
             .hint("Send `Authorization: Bearer KEY`; see docs/security.md for creating a key.")
     }
 
-    /// The key is valid, but of another role.
+    /// The key is valid, but its role does not permit the request.
     pub(super) fn forbidden_role(role: Role, roles: &[Role]) -> Self {
         let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
-        let message = format!("A key with the role {} may not do this.", role.name());
+        let message = format!("The role {} of the API key does not permit this request.", role.name());
         ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("canonical", "PERMISSION_DENIED")
             .with("role", role.name())
             .with("expected", &names.join(", "))
             .closing_connection()
-            .hint("docs/security.md lists what each role may do.")
+            .hint("See docs/security.md for the requests that each role permits.")
     }
 
     /// The key is bound to a tenant, and the request names another one.
     pub(super) fn foreign_tenant(tenant: &str, field: &str) -> Self {
-        let message = format!("`{field}` belongs to another tenant than the caller, which is {tenant:?}.");
+        let message = format!("`{field}` names another tenant than that of the caller, {tenant:?}.");
         ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("canonical", "TENANT_ACCESS_DENIED")
             .with("tenant_id", tenant)
             .with("field", field)
-            .hint("Leave it out: what the caller enqueues and asks for is its tenant's.")
+            .hint("Leave it out; the tenant of the caller is the default.")
     }
 
-    /// Without keys, a page of another origin could do whatever it likes.
+    /// The server has no keys, and the request changes something on behalf of a web page of another origin.
     pub(super) fn foreign_origin(origin: &str) -> Self {
-        let message = format!("A page of another origin ({origin}) may not change anything.");
+        let message = format!("Pages of the origin {origin} may not change anything on this server.");
         ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("field", "Origin")
             .with("received", origin)
             .closing_connection()
-            .hint("List the origin in server.cors_origins, or give the server keys; see docs/security.md.")
+            .hint("Add the origin to server.cors_origins, or create API keys; see docs/security.md.")
     }
 
-    /// The server has no keys, and a name that it does not know may be one that a page has made point here.
+    /// The server has no keys, and the request names an unknown host, possibly because of DNS rebinding.
     pub(super) fn unknown_host(host: &str) -> Self {
-        let message = format!("This server does not answer to the name {host:?}.");
+        let message = format!("The host {host:?} is not a name of this server.");
         ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("field", "Host")
             .with("received", host)
             .closing_connection()
-            .hint("List the name in server.allowed_hosts, or give the server keys; see docs/security.md.")
+            .hint("Add the name to server.allowed_hosts, or create API keys; see docs/security.md.")
     }
 
-    /// Something that was asked for by name does not exist.
+    /// The resource that the request names does not exist.
     pub(super) fn not_found(resource: &'static str, name: &str) -> Self {
-        let message = format!("There is no {resource} {}.", json::quoted(name));
+        let message = format!("No {resource} {} exists.", json::quoted(name));
         ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
             .with("resource_type", resource)
             .with("resource_id", name)
-            .hint(format!("Check the id; a {resource} that ended some time ago is removed by retention."))
+            .hint(format!("Check the id. Retention deletes a {resource} some time after its end."))
     }
 
-    /// The job is in another state than the verb needs, or somebody else holds it.
+    /// The job is not in the state that the request requires, or another worker has its lease.
     pub(super) fn conflict(job_id: &str, done: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
         let message = match holder {
-            Some(_) => format!("Job {job_id} is held by another worker, so it cannot be {done} by this one."),
+            Some(_) => format!("Job {job_id} cannot be {done} by this worker: another worker has its lease."),
             None => format!("Job {job_id} is {state}; only a job that is {expected} can be {done}."),
         };
         let error = ApiError::new(StatusCode::CONFLICT, "conflict", message)
@@ -205,10 +210,10 @@ impl ApiError {
         }
     }
 
-    /// An id of a new job is taken.
+    /// The id of a new job is taken.
     pub(super) fn duplicate_id(id: &str, index: Option<usize>) -> Self {
-        let place = index.map_or_else(|| "id".to_owned(), |index| format!("jobs[{index}].id"));
-        let message = format!("`{place}` is taken: a job with the id {id} exists already.");
+        let path = index.map_or_else(|| "id".to_owned(), |index| format!("jobs[{index}].id"));
+        let message = format!("`{path}` is taken: a job with the id {id} already exists.");
         let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id);
         match index {
             Some(index) => error.with("field", &format!("jobs[{index}].id")).with_number("index", index),
@@ -216,31 +221,31 @@ impl ApiError {
         }
     }
 
-    /// A unique job has a duplicate.
+    /// A new unique job is a duplicate.
     pub(super) fn unique_conflict(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
-        let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
-        let message = format!("`{place}` does not allow this job: job {id} counts as the same and is {state}.");
+        let path = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
+        let message = format!("`{path}` refuses this job: it is a duplicate of job {id}, which is {state}.");
         let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message)
             .with("existing_job_id", id)
             .with("existing_job_state", state)
             .with("unique_key", key)
-            .with("field", &place);
+            .with("field", &path);
         index.into_iter().fold(error, |error, index| error.with_number("index", index))
     }
 
-    /// A plan rule has as many jobs staged as it may.
+    /// A plan rule has reached its limit of staged jobs.
     pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
-        let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");
+        let message = format!("Plan rule {rule} has {staged} staged jobs; its limit is {most} (max_staged).");
         ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with("rule", rule)
             .with_number("limit", most as usize)
             .with_number("current", staged as usize)
             .retry_after(1)
-            .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
+            .hint("Send the request again later, when rounds have promoted jobs. A batch is stored as a whole or not at all.")
     }
 
-    /// A job would exceed what its tenant may enqueue.
-    pub(super) fn tenant_limited(exceeded: &store::Exceeded, is_batch: bool) -> Self {
+    /// A new job exceeds a limit of its tenant.
+    pub(super) fn tenant_limited(exceeded: &store::Exceeded, kind: EnqueueKind) -> Self {
         let store::Exceeded { index, tenant, limit, current, maximum, retry_after } = exceeded;
         let message = format!("Tenant {} has exceeded {limit} ({maximum}).", json::quoted(tenant));
         let seconds = retry_after.as_millis().div_ceil(1000).max(1) as u32;
@@ -248,28 +253,28 @@ impl ApiError {
             .with_top_level("tenant_id", tenant)
             .with_top_level("limit", limit)
             .retry_after(seconds)
-            .hint("Send it again later. A batch is taken as a whole or not at all.");
+            .hint("Send the request again later. A batch is stored as a whole or not at all.");
         for (name, value) in [("current", current), ("maximum", maximum)] {
             error.top_level.push((name, value.to_string()));
             error.details.push((name, value.to_string()));
         }
         error.limit = Some(*maximum);
-        match is_batch {
-            true => error.with("field", &format!("jobs[{index}]")).with_number("index", *index),
-            false => error,
+        match kind {
+            EnqueueKind::Batch => error.with("field", &format!("jobs[{index}]")).with_number("index", *index),
+            EnqueueKind::Single => error,
         }
     }
 
-    /// A queue holds as many jobs as it may.
+    /// A queue has reached its bound.
     pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
-        // As its client named it, without the namespace of a tenant.
+        // The client knows the queue without the namespace of its tenant.
         let queue = queue.rsplit('/').next().unwrap_or(queue);
-        let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
+        let message = format!("Queue {queue} is full: it has {depth} jobs; its bound is {most}.");
         let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with_top_level("queue", queue)
             .with_top_level("strategy", strategy)
             .retry_after(1)
-            .hint("Send it again later. A batch is taken as a whole or not at all.");
+            .hint("Send the request again later. A batch is stored as a whole or not at all.");
         for (name, number) in [("depth", depth), ("bound", most)] {
             error.top_level.push((name, number.to_string()));
             error = error.with_number(name, number as usize);
@@ -278,25 +283,27 @@ impl ApiError {
         error
     }
 
-    /// The client took too long to send its body.
+    /// The request body did not arrive before its deadline.
     pub(super) fn body_timed_out(limit: Duration) -> Self {
         let message = format!("The request body did not arrive within {limit:?}.");
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message).closing_connection()
     }
 
+    /// The handler did not finish before the deadline of the request.
     pub(super) fn timed_out(limit: Duration) -> Self {
-        let message = format!("The request was not answered within {limit:?}.");
+        let message = format!("The request did not complete within {limit:?}.");
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, "backend_timeout", message).retry_after(1)
     }
 
+    /// A bug in this server.
     pub(super) fn internal() -> Self {
         let mut error =
-            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "The server encountered a bug.");
         error.retryable = true;
-        error.hint("The log has the details under this request id.")
+        error.hint("See the server log for the details, under this request id.")
     }
 
-    /// The body, under the id of its request.
+    /// Builds the body, with the id of the request.
     pub(super) fn body(&self, request_id: &str) -> String {
         let mut out = format!(
             "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":{},\"request_id\":{}",

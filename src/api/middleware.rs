@@ -6,7 +6,7 @@ use super::concurrency_limit::Peer;
 use super::context::{HandlerState, RequestContext};
 use super::error::ApiError;
 use super::handlers::manifest;
-use super::proxy::{self, Proxy, Target};
+use super::proxy::{self, JobLocation, Proxy, Target};
 use super::router::{MethodRouter, Router};
 use super::routes::Access;
 use super::{Api, auth, compression, rate_limit_headers, response};
@@ -157,19 +157,20 @@ async fn forward(
     matched: Option<&MethodRouter>,
     context: &Arc<RequestContext>,
 ) -> Result<Response, ApiError> {
-    let is_local = match proxy::target(request.method(), request.uri().path()) {
+    let location = match proxy::target(request.method(), request.uri().path()) {
         Target::Job(id) => {
             let id = id.to_owned();
-            proxy::is_local(api, &id).await?
+            proxy::locate_job(api, &id).await?
         }
-        _ => None,
+        _ => JobLocation::Unknown,
     };
     // A client may have chosen an id that belongs to a job of another tenant upstream. So a key that is bound to a tenant
     // gets only what this server knows about the job.
     let is_bound = proxy::check_scope(api.caller()).is_err();
-    match is_local {
-        Some(is_local) if is_local || is_bound => Ok(run_handler(api.clone(), request, matched, context).await),
-        Some(_) => {
+    match location {
+        JobLocation::Here => Ok(run_handler(api.clone(), request, matched, context).await),
+        JobLocation::Left if is_bound => Ok(run_handler(api.clone(), request, matched, context).await),
+        JobLocation::Left => {
             let (parts, body) = request.into_parts();
             let without_body = Request::from_parts(parts.clone(), Body::empty());
             let response = proxy.forward(api, Request::from_parts(parts, body)).await?;
@@ -178,7 +179,7 @@ async fn forward(
                 _ => Ok(response),
             }
         }
-        None => {
+        JobLocation::Unknown => {
             proxy::check_scope(api.caller())?;
             proxy.forward(api, request).await
         }

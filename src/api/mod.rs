@@ -24,7 +24,7 @@ mod tenant_header;
 mod validation;
 
 pub use openapi::document as openapi;
-pub use routes::{Access, routes};
+pub use routes::{Access, RouteInfo, routes};
 pub use server::{Server, Timeouts};
 
 use crate::auth::{Caller, KeyCache, Session};

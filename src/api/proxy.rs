@@ -2,7 +2,7 @@
 //! not about planning.
 
 use super::Api;
-use super::body::RequestBody;
+use super::body::{EnqueueKind, RequestBody};
 use super::error::ApiError;
 use crate::auth::{Caller, Session};
 use crate::job::id;
@@ -130,14 +130,14 @@ pub(super) enum EnqueueBody {
 }
 
 /// Reads the body of a request that enqueues jobs, and forwards the request if no plan rule names their types.
-pub(super) async fn read_jobs(api: &Api, request: Request, is_batch: bool) -> Result<EnqueueBody, ApiError> {
+pub(super) async fn read_jobs(api: &Api, request: Request, kind: EnqueueKind) -> Result<EnqueueBody, ApiError> {
     let Some(proxy) = &api.inner.proxy else { return RequestBody::read(api, request).await.map(EnqueueBody::Local) };
     let (parts, body) = request.into_parts();
     let head = parts.clone();
     let text = RequestBody::read(api, Request::from_parts(parts, body)).await?;
     let mut planned = Vec::new();
-    for kind in types(text.as_str(), is_batch) {
-        planned.push(api.enqueue_service().plans(&kind).await?);
+    for job_type in types(text.as_str(), kind) {
+        planned.push(api.enqueue_service().plans(&job_type).await?);
     }
     // A body without readable types is refused by the parser that reads it next.
     if planned.iter().all(|planned| *planned) {
@@ -154,18 +154,33 @@ pub(super) async fn read_jobs(api: &Api, request: Request, is_batch: bool) -> Re
 }
 
 /// Returns the types of the jobs in a body, without those that cannot be read.
-fn types(text: &str, is_batch: bool) -> Vec<String> {
-    let kind = |job: &str| Object::parse(job).ok()?.get("type").and_then(json::text).map(Cow::into_owned);
+fn types(text: &str, kind: EnqueueKind) -> Vec<String> {
+    let job_type = |job: &str| Object::parse(job).ok()?.get("type").and_then(json::text).map(Cow::into_owned);
     let jobs = || Object::parse(text).ok()?.get("jobs").and_then(json::elements);
-    match is_batch {
-        true => jobs().unwrap_or_default().into_iter().filter_map(kind).collect(),
-        false => kind(text).into_iter().collect(),
+    match kind {
+        EnqueueKind::Batch => jobs().unwrap_or_default().into_iter().filter_map(job_type).collect(),
+        EnqueueKind::Single => job_type(text).into_iter().collect(),
     }
 }
 
-/// Returns true if a job is still on this server, false if it has left, and `None` if the caller sees no such job here.
-pub(super) async fn is_local(api: &Api, id: &str) -> Result<Option<bool>, ApiError> {
-    Ok(api.store().job(id).await?.map(|record| !record.has_left()))
+/// The place of a job, as far as this server knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobLocation {
+    /// The job is on this server.
+    Here,
+    /// The job was on this server and has left it for the upstream server.
+    Left,
+    /// The caller sees no such job on this server.
+    Unknown,
+}
+
+/// Finds the place of a job.
+pub(super) async fn locate_job(api: &Api, id: &str) -> Result<JobLocation, ApiError> {
+    Ok(match api.store().job(id).await? {
+        Some(record) if record.has_left() => JobLocation::Left,
+        Some(_) => JobLocation::Here,
+        None => JobLocation::Unknown,
+    })
 }
 
 /// Refuses to forward a request whose key is bound to a tenant: the upstream server does not know the key.

@@ -139,9 +139,9 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/dead-letter", Scoped(READERS), dead_letter::list, openapi::dead_letter::list_all),
         get("/ojs/v1/dead-letter/stats", Scoped(READERS), dead_letter::stats, openapi::dead_letter::stats),
         get("/ojs/v1/dead-letter/{id}", Scoped(READERS), dead_letter::show, openapi::dead_letter::show),
-        delete("/ojs/v1/dead-letter/{id}", Scoped(ADMINS), dead_letter::forget, openapi::dead_letter::forget),
+        delete("/ojs/v1/dead-letter/{id}", Scoped(ADMINS), dead_letter::delete, openapi::dead_letter::delete),
         post("/ojs/v1/dead-letter/{id}/retry", Scoped(ADMINS), dead_letter::retry, openapi::dead_letter::retry),
-        post("/ojs/v1/workflows", Scoped(PRODUCERS), workflows::begin, openapi::workflows::begin),
+        post("/ojs/v1/workflows", Scoped(PRODUCERS), workflows::create, openapi::workflows::create),
         get("/ojs/v1/workflows", Scoped(READERS), workflows::list, openapi::workflows::list_all),
         get("/ojs/v1/workflows/{id}", Scoped(ALL), workflows::show, openapi::workflows::show),
         delete("/ojs/v1/workflows/{id}", Scoped(PRODUCERS), workflows::cancel, openapi::workflows::cancel),
@@ -201,23 +201,33 @@ pub(super) fn table() -> Vec<Route> {
             queue_limits::remove,
             openapi::queues::remove_limit,
         ),
-        post("/ojs/v1/jobs/results", Scoped(ALL), results::read, openapi::progress::results),
+        post("/ojs/v1/jobs/results", Scoped(ALL), results::show_many, openapi::progress::results),
         get("/ojs/v1/jobs/{id}/result", Scoped(ALL), results::show, openapi::progress::result),
         get("/ojs/v1/jobs/{id}/progress", Scoped(ALL), progress::show, openapi::progress::show),
         put("/ojs/v1/jobs/{id}/progress", Scoped(WORKERS), progress::report, openapi::progress::report),
         get(
             "/ojs/v1/jobs/{id}/checkpoint",
             Scoped(WATCHERS),
-            progress::checkpoint,
-            openapi::progress::checkpoint_shown,
+            progress::show_checkpoint,
+            openapi::progress::show_checkpoint,
         ),
-        put("/ojs/v1/jobs/{id}/checkpoint", Scoped(WORKERS), progress::keep, openapi::progress::keep),
-        post("/ojs/v1/jobs/{id}/checkpoint", Scoped(WORKERS), progress::keep, openapi::progress::keep),
+        put(
+            "/ojs/v1/jobs/{id}/checkpoint",
+            Scoped(WORKERS),
+            progress::put_checkpoint,
+            openapi::progress::put_checkpoint,
+        ),
+        post(
+            "/ojs/v1/jobs/{id}/checkpoint",
+            Scoped(WORKERS),
+            progress::put_checkpoint,
+            openapi::progress::put_checkpoint,
+        ),
         delete(
             "/ojs/v1/jobs/{id}/checkpoint",
             Scoped(WORKERS),
-            progress::drop_checkpoint,
-            openapi::progress::drop_checkpoint,
+            progress::delete_checkpoint,
+            openapi::progress::delete_checkpoint,
         ),
         post("/ojs/v1/workers/beat", Scoped(WORKERS), workers::heartbeat, openapi::workers::heartbeat),
         get("/ojs/v1/workers/{id}/health", Namespaced(WATCHERS), admin_workers::health, openapi::workers::health),
@@ -225,17 +235,17 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/queues/{name}/resume", Namespaced(READERS), queues::resume, openapi::queues::resume),
         get("/ojs/v1/queues/{name}/config", Namespaced(READERS), queue_config::show, openapi::queues::show_config),
         put("/ojs/v1/queues/{name}/config", Namespaced(ADMINS), queue_config::put, openapi::queues::put_config),
-        delete("/ojs/v1/dead-letter", Scoped(ADMINS), dead_letter::forget_many, openapi::dead_letter::forget_many),
+        delete("/ojs/v1/dead-letter", Scoped(ADMINS), dead_letter::delete_many, openapi::dead_letter::delete_many),
         post("/ojs/v1/dead-letter/retry", Scoped(ADMINS), dead_letter::retry_many, openapi::dead_letter::retry_many),
         get("/ojs/v1/cron", Namespaced(READERS), crons::list, openapi::crons::list_all),
         post("/ojs/v1/cron", Namespaced(PRODUCERS), crons::register, openapi::crons::register),
         get("/ojs/v1/cron/{name}", Namespaced(READERS), crons::show, openapi::crons::show),
-        patch("/ojs/v1/cron/{name}", Namespaced(PRODUCERS), crons::change, openapi::crons::change),
+        patch("/ojs/v1/cron/{name}", Namespaced(PRODUCERS), crons::update, openapi::crons::update),
         delete("/ojs/v1/cron/{name}", Namespaced(PRODUCERS), crons::remove, openapi::crons::remove),
         get("/ojs/v1/cron/{name}/next", Namespaced(READERS), crons::next_times, openapi::crons::next_times),
         post("/ojs/v1/cron/{name}/run", Namespaced(PRODUCERS), crons::run, openapi::crons::run),
         post("/ojs/v1/cron-preview", Namespaced(ALL), crons::preview, openapi::crons::preview),
-        get("/ojs/v1/admin/stats", Global(READERS), stats::show, openapi::admin::stats),
+        get("/ojs/v1/admin/stats", Global(READERS), stats::show, openapi::stats::show),
         get("/ojs/v1/admin/queues", Namespaced(READERS), admin_queues::list, openapi::queues::list_for_admin),
         get("/ojs/v1/admin/queues/{name}", Namespaced(READERS), admin_queues::show, openapi::queues::show_to_admin),
         delete("/ojs/v1/admin/queues/{name}/jobs", Namespaced(ADMINS), admin_jobs::purge, openapi::queues::purge),
@@ -257,8 +267,8 @@ pub(super) fn table() -> Vec<Route> {
         delete(
             "/ojs/v1/admin/dead-letter",
             Scoped(ADMINS),
-            dead_letter::forget_many,
-            openapi::dead_letter::forget_many,
+            dead_letter::delete_many,
+            openapi::dead_letter::delete_many,
         ),
         get("/ojs/v1/admin/dead-letter/stats", Scoped(READERS), dead_letter::stats, openapi::dead_letter::stats),
         post(
@@ -276,8 +286,8 @@ pub(super) fn table() -> Vec<Route> {
         delete(
             "/ojs/v1/admin/dead-letter/{id}",
             Scoped(ADMINS),
-            dead_letter::forget_silently,
-            openapi::dead_letter::forget_silently,
+            dead_letter::delete_as_admin,
+            openapi::dead_letter::delete_as_admin,
         ),
         post(
             "/ojs/v1/admin/dead-letter/{id}/retry",
@@ -305,21 +315,31 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/webhooks/subscriptions", Global(READERS), webhooks::list, openapi::webhooks::list_all),
         post("/ojs/v1/webhooks/subscriptions", Global(ADMINS), webhooks::create, openapi::webhooks::create),
         get("/ojs/v1/webhooks/subscriptions/{id}", Global(READERS), webhooks::show, openapi::webhooks::show),
-        patch("/ojs/v1/webhooks/subscriptions/{id}", Global(ADMINS), webhooks::change, openapi::webhooks::change),
+        patch("/ojs/v1/webhooks/subscriptions/{id}", Global(ADMINS), webhooks::update, openapi::webhooks::update),
         delete("/ojs/v1/webhooks/subscriptions/{id}", Global(ADMINS), webhooks::remove, openapi::webhooks::remove),
         post(
             "/ojs/v1/webhooks/subscriptions/{id}/rotate-secret",
             Global(ADMINS),
-            webhooks::rotate,
-            openapi::webhooks::rotate,
+            webhooks::rotate_secret,
+            openapi::webhooks::rotate_secret,
         ),
-        get("/ojs/v1/webhooks/deliveries", Global(READERS), webhooks::deliveries, openapi::webhooks::deliveries),
-        get("/ojs/v1/webhooks/deliveries/{id}", Global(READERS), webhooks::delivery, openapi::webhooks::delivery_shown),
+        get(
+            "/ojs/v1/webhooks/deliveries",
+            Global(READERS),
+            webhooks::list_deliveries,
+            openapi::webhooks::list_deliveries,
+        ),
+        get(
+            "/ojs/v1/webhooks/deliveries/{id}",
+            Global(READERS),
+            webhooks::show_delivery,
+            openapi::webhooks::show_delivery,
+        ),
         post(
             "/ojs/v1/webhooks/deliveries/{id}/retry",
             Global(ADMINS),
-            webhooks::redeliver,
-            openapi::webhooks::redeliver,
+            webhooks::retry_delivery,
+            openapi::webhooks::retry_delivery,
         ),
         get("/ojs/v1/admin/tenants", Global(READERS), tenants::list, openapi::tenants::list_all),
         get("/ojs/v1/admin/tenants/{id}", Global(READERS), tenants::show, openapi::tenants::show),
@@ -338,7 +358,16 @@ pub(super) fn table() -> Vec<Route> {
     ]
 }
 
-/// Returns method, path and access of each route, for tests that check all of them.
-pub fn routes() -> Vec<(String, &'static str, Access)> {
-    table().into_iter().map(|route| (route.method.to_string(), route.path, route.access)).collect()
+/// The public facts about a route, for tests that check all routes.
+#[derive(Clone, Debug)]
+pub struct RouteInfo {
+    pub method: String,
+    pub path: &'static str,
+    pub access: Access,
+}
+
+/// Returns all routes of the table.
+pub fn routes() -> Vec<RouteInfo> {
+    let info = |route: Route| RouteInfo { method: route.method.to_string(), path: route.path, access: route.access };
+    table().into_iter().map(info).collect()
 }

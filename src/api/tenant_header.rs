@@ -1,16 +1,16 @@
-//! The tenant that a request names in its header.
+//! The headers in which a request names a tenant.
 
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::tenant;
 use axum::http::{HeaderMap, HeaderName};
 
-/// The header, and another spelling of it.
+/// The header in both of its spellings.
 static NAMES: [HeaderName; 2] = [HeaderName::from_static("x-ojs-tenant"), HeaderName::from_static("x-ojs-tenant-id")];
-/// How messages call them.
+/// The spellings in error messages.
 const SHOWN: [&str; 2] = ["X-OJS-Tenant", "X-OJS-Tenant-Id"];
 
-/// The name and the value of the header. Proxies and applications disagree about which of two counts, so two that differ are
-/// refused.
+/// Returns name and value of the header. Different values are refused, because proxies and applications disagree about which
+/// of them takes precedence.
 pub(super) fn value(headers: &HeaderMap) -> Result<Option<(&'static str, &str)>, Invalid> {
     let all =
         NAMES.iter().zip(SHOWN).flat_map(|(name, shown)| headers.get_all(name).iter().map(move |value| (shown, value)));
@@ -20,7 +20,7 @@ pub(super) fn value(headers: &HeaderMap) -> Result<Option<(&'static str, &str)>,
         match first {
             None => first = Some((name, text)),
             Some((_, before)) if before != text => {
-                return Err(Invalid::field(name, "the same wherever it stands", text));
+                return Err(Invalid::field(name, "the same value in each occurrence", text));
             }
             Some(_) => {}
         }
@@ -28,17 +28,17 @@ pub(super) fn value(headers: &HeaderMap) -> Result<Option<(&'static str, &str)>,
     Ok(first)
 }
 
-/// The value of a header in which a plan rule looks for a tenant.
+/// Returns the value of a header from which a plan rule reads the tenant.
 pub(super) fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Invalid> {
     let mut values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
     let first = values.next();
     match values.find(|value| Some(*value) != first) {
-        Some(other) => Err(Invalid::field(name, "the same wherever it stands", other)),
+        Some(other) => Err(Invalid::field(name, "the same value in each occurrence", other)),
         None => Ok(first.filter(|value| !value.is_empty())),
     }
 }
 
-/// The tenant that headers name, if they do.
+/// Returns the tenant for new jobs, if a header names one.
 pub(super) fn named(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     match value(headers)? {
         None => Ok(None),
@@ -47,7 +47,7 @@ pub(super) fn named(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     }
 }
 
-/// The same for who only looks for jobs, which may be the default tenant's.
+/// Returns the tenant whose jobs a request is about. Unlike [`named`], it may be the default tenant.
 pub(super) fn selected(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     match value(headers)? {
         Some((_, text)) if text == tenant::DEFAULT => Ok(Some(text.to_owned())),

@@ -1,28 +1,28 @@
-//! What is kept of a key.
+//! The digest of a key, which is stored in place of the key.
 //!
-//! SHA-256 without salt or stretching, because keys are made by us from 256 random bits: there is nothing to guess that
-//! stretching would slow down, no two keys are equal for a salt to tell apart, and a request costs no more than a hash.
+//! It is a SHA-256 without salt or stretching, because keys have 256 random bits: guessing is hopeless without stretching, and
+//! no two keys are equal, so a salt adds nothing. A request costs no more than one hash.
 
 use sha2::Digest as _;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// The SHA-256 of a key. Compared in constant time, printed only as its beginning.
+/// The SHA-256 of a key. Digests are compared in constant time; `Debug` prints only the id of the key.
 #[derive(Clone, Copy)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// How a digest is written, in front of its 64 digits.
+    /// The prefix of a digest as text.
     const SCHEME: &'static str = "sha256:";
-    /// What an error message says about one that is written otherwise.
+    /// The expectation that error messages name for a malformed digest.
     pub const EXPECTED: &'static str = "sha256: and 64 hexadecimal digits, as `fairgate keys hash` prints them";
 
-    /// The digest of a key.
+    /// Computes the digest of a key.
     pub fn of(key: &str) -> Self {
         Digest(sha2::Sha256::digest(key.as_bytes()).into())
     }
 
-    /// Reads `sha256:…`.
+    /// Parses `sha256:…`.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(Self::SCHEME)?;
         if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -35,19 +35,19 @@ impl Digest {
         Some(Digest(bytes))
     }
 
-    /// As it is stored and configured: `sha256:…`.
+    /// Returns `sha256:…`, the form in storage and configuration.
     pub fn text(&self) -> String {
         let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{}{digits}", Self::SCHEME)
     }
 
-    /// The id of its key: the first 48 bits, which tell nothing about the key.
+    /// Returns the id of the key: the first 48 bits of the digest, which reveal nothing about the key.
     pub fn id(&self) -> String {
         let digits: String = self.0[..6].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("key_{digits}")
     }
 
-    /// The part by which digests are looked up before they are compared.
+    /// Returns the part of the digest that indexes keys, before whole digests are compared.
     pub fn bucket(&self) -> [u8; 8] {
         let mut bucket = [0; 8];
         bucket.copy_from_slice(&self.0[24..]);

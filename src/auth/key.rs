@@ -1,66 +1,66 @@
-//! A key: who holds it, what for, and of which tenant.
+//! An API key: its holder, role and tenant.
 
 use super::{Digest, Role};
 use crate::job::names;
 
-/// How every key begins that we make, so that people and scanners recognise one.
+/// The prefix of generated keys, by which people and secret scanners recognize them.
 pub const PREFIX: &str = "fgk_";
 
-/// What an error message says about a bad name.
+/// The expectation that error messages name for a malformed key name.
 pub const NAME_EXPECTED: &str = names::POOL_EXPECTED;
 
-/// The shortest key of somebody else's making: a hash hides only what cannot be guessed.
+/// The shortest key that a user may choose. A hash protects only a key that cannot be guessed.
 const SHORTEST: usize = 32;
-/// The longest that is looked at at all.
+/// The longest key, in bytes.
 const LONGEST: usize = 512;
 
-/// What is said about a key that somebody may guess.
-pub const WEAK: &str = "a key of 32 to 512 characters without spaces, which nobody can guess";
+/// The expectation that error messages name for a weak key.
+pub const WEAK: &str = "a key of 32 to 512 characters without spaces that cannot be guessed";
 
-/// A key, without the key itself.
+/// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Whose it is. Two keys may share a name, while one takes the place of the other.
+    /// The name of the holder. Two keys may share a name while one replaces the other.
     pub name: String,
     pub role: Role,
-    /// The one tenant that its holder sees and acts for.
+    /// The tenant to which the key is bound, if it is bound to one.
     pub tenant: Option<String>,
     pub digest: Digest,
 }
 
 impl ApiKey {
-    /// A new key: the secret, which nobody can find out later, and the rest.
+    /// Generates a key. Returns the secret, which is not stored anywhere, and the key.
     pub fn generate(name: &str, role: Role, tenant: Option<String>) -> Result<(String, ApiKey), getrandom::Error> {
         let secret = generate()?;
         let digest = Digest::of(&secret);
         Ok((secret, ApiKey { name: name.to_owned(), role, tenant, digest }))
     }
 
-    /// Keys that may be valid under one name.
+    /// The number of keys that may be valid under one name at once.
     pub const MOST_OF_A_NAME: usize = 2;
 
-    /// How it is called where it must be told apart.
+    /// Returns the id, which is unique among keys.
     pub fn id(&self) -> String {
         self.digest.id()
     }
 
-    /// Whether it opens everything: somebody must be able to make and revoke keys.
-    pub fn rules(&self) -> bool {
+    /// Returns true if the key can create and revoke keys, which needs the role admin and no tenant.
+    pub fn can_manage_keys(&self) -> bool {
         self.role == Role::Admin && self.tenant.is_none()
     }
 }
 
-/// Whether a text is the name of a key.
+/// Returns true if a text is a valid name of a key.
 pub fn is_name(text: &str) -> bool {
     names::is_pool(text)
 }
 
-/// Whether a text is fit to be a key.
+/// Returns true if a text has the length and the characters of a key.
 pub fn is_strong(key: &str) -> bool {
     (SHORTEST..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A secret of 256 random bits.
+/// Generates a secret of 258 random bits.
 fn generate() -> Result<String, getrandom::Error> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // 43 letters of 6 bits: a byte each, of which 256 values fall on 64 letters evenly.
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_key_that_is_printed_tells_nothing() {
         let key = ApiKey { name: "n".into(), role: Role::Admin, tenant: None, digest: Digest::of("fgk_hunter2") };
-        assert!(!format!("{key:?}").contains("hunter2") && key.rules());
-        assert!(!ApiKey { tenant: Some("a".into()), ..key }.rules());
+        assert!(!format!("{key:?}").contains("hunter2") && key.can_manage_keys());
+        assert!(!ApiKey { tenant: Some("a".into()), ..key }.can_manage_keys());
     }
 }

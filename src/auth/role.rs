@@ -1,12 +1,12 @@
-//! What the holder of a key is there for.
+//! The roles of API keys.
 
-/// What the holder of a key is there for. Which routes that opens is told in `api/routes.rs`.
+/// The role of a key. `api/routes.rs` has the routes that each role may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Enqueues jobs, looks at them and cancels them.
+    /// Enqueues, reads and cancels jobs.
     #[default]
     Producer,
-    /// Fetches jobs, answers for them, beats.
+    /// Fetches jobs, acknowledges or fails them, and sends heartbeats.
     Worker,
     /// Reads everything, pauses and resumes.
     Operator,
@@ -15,19 +15,19 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them, by name.
+    /// All roles with their names.
     pub const ALL: [(&'static str, Role); 4] =
         [("producer", Role::Producer), ("worker", Role::Worker), ("operator", Role::Operator), ("admin", Role::Admin)];
 
-    /// What an error message says about another one.
+    /// The expectation that error messages name for an unknown role.
     pub const EXPECTED: &'static str = "one of producer, worker, operator, admin";
 
-    /// The role of that name.
+    /// Parses the name of a role.
     pub fn parse(name: &str) -> Option<Role> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, role)| role)
     }
 
-    /// Its name.
+    /// Returns the name of the role.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, role)| *role == self).map_or("producer", |(name, _)| name)
     }

@@ -48,7 +48,7 @@ const LOOK: Duration = Duration::from_millis(200);
 async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
     let stop_counting = CancellationToken::new();
     let counting = tokio::spawn(repeats.run(stop_counting.clone()));
-    // RegisterCronOutcome before anything starts, so that an early signal is not lost.
+    // Registered before anything starts, so that an early signal is not lost.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let app = App::start(config, Clock::System).await?;
     tokio::select! {

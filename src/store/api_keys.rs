@@ -64,7 +64,7 @@ impl Store {
     pub async fn add_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<AddKeyOutcome, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
-        let managed = configured.iter().any(ApiKey::rules);
+        let managed = configured.iter().any(ApiKey::can_manage_keys);
         let tenant = key.tenant.as_deref().map(escape).unwrap_or_default();
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(key.id()).arg(key.digest.text()).arg(key.role.name()).arg(&tenant);
@@ -84,7 +84,7 @@ impl Store {
     /// Revokes a key by its id, on behalf of `by`. A configured key that can manage keys allows
     /// revoking the last stored one.
     pub async fn revoke_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<RevokeKeyOutcome, Error> {
-        let managed = configured.iter().any(ApiKey::rules);
+        let managed = configured.iter().any(ApiKey::can_manage_keys);
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };

@@ -1,4 +1,4 @@
-//! The one map from what went wrong elsewhere, in a request, the planner or the store, to an error answer.
+//! Conversions of errors of the store, the planner and the validation of requests into error responses.
 
 use super::ApiError;
 use crate::job::invalid::{Invalid, Kind};
@@ -53,7 +53,7 @@ impl From<planner::Refusal> for ApiError {
                 }
                 None => ApiError::foreign_tenant(&tenant, &field),
             },
-            // Somebody removed a rule just now: the next attempt finds none, and goes elsewhere.
+            // The rule was removed at the same time. A repeated request finds no rule and is handled as unplanned.
             planner::Refusal::Unplanned => store::Error::Busy.into(),
             planner::Refusal::Store(error) => error.into(),
         }
@@ -65,43 +65,42 @@ impl From<store::Error> for ApiError {
         use store::Error;
         match error {
             Error::Unavailable(_) | Error::Busy | Error::Schema(_) => {
-                // The reason names hosts and goes to the log; a client needs to know only that it may try again.
-                tracing::debug!(%error, "answered 503");
+                // The reason contains host names, so it goes to the log only.
+                tracing::debug!(%error, "store unavailable; responded with 503");
                 let message = match error {
                     Error::Busy => "Too many requests are waiting for the store.",
-                    _ => "The store is not available.",
+                    _ => "The store is unavailable.",
                 };
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::MainQueue { name, reason, .. } => {
-                tracing::debug!(main_queue = name, reason, "answered 503");
-                let message = format!("The main queue {name} is not available.");
+                tracing::debug!(main_queue = name, reason, "store unavailable; responded with 503");
+                let message = format!("The main queue {name:?} is unavailable.");
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::Unconfirmed { confirmed, wanted, within } => {
-                tracing::warn!(confirmed, wanted, "replicas did not confirm a call in time; answered 503");
+                tracing::warn!(confirmed, wanted, "replicas did not confirm a write in time; responded with 503");
                 let message = format!(
-                    "The store carried the request out, but {confirmed} of {wanted} replicas confirmed it within {within:?}, so a failover may lose it."
+                    "The request was stored, but only {confirmed} of {wanted} replicas confirmed it within {within:?}, so a failover may lose it."
                 );
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message)
                     .retry_after(1)
-                    .hint("Send it again: with the same job id or Idempotency-Key nothing is done twice.")
+                    .hint("Send the request again with the same job id or Idempotency-Key; nothing is done twice.")
             }
             Error::Timeout(limit) => ApiError::timed_out(limit),
             Error::OtherPool(pool) => {
-                let message = format!("The worker belongs to pool {pool}, and a worker is of one pool.");
+                let message = format!("The worker belongs to pool {pool:?}; a worker can belong to one pool only.");
                 let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("field", "pool");
-                problem.with("pool", &pool).hint("Register it anew, when it holds no jobs, or leave the pool out.")
+                problem
+                    .with("pool", &pool)
+                    .hint("Leave the pool out, or register the worker again when it has no jobs.")
             }
             Error::Backend(_) | Error::NoScript { .. } => {
-                tracing::error!(%error, "the store answered with an error");
-                let mut problem = ApiError::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "backend_error",
-                    "The store answered with an error.",
-                );
+                tracing::error!(%error, "the store returned an error");
+                let mut problem =
+                    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "backend_error", "The store returned an error.");
                 problem.retryable = true;
-                problem.hint("The log has the details under this request id.")
+                problem.hint("See the server log for the details, under this request id.")
             }
         }
     }

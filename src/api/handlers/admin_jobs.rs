@@ -1,4 +1,4 @@
-//! Jobs for admins: find them by what they are, cancel, retry or delete one or many, empty a queue.
+//! Jobs in the admin API: find jobs, cancel, retry or delete one or many, purge a queue.
 
 use super::bulk::{self, Bulk};
 use crate::api::body::RequestBody;
@@ -17,12 +17,12 @@ use axum::response::Response;
 
 const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
 
-/// `GET /admin/jobs`, the newest first unless it asks for another order.
+/// `GET /admin/jobs`, newest first by default.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     list_of(&api, &uri, None).await
 }
 
-/// Jobs that fit a query, of all tenants or of one.
+/// Lists the jobs that match a query, of all tenants or of one.
 pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, ApiError> {
     let query = Query::parse(uri);
     let page = Page::from_admin_query(&query)?;
@@ -45,7 +45,7 @@ pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
     Ok(ListResponse::new(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
 }
 
-/// Which jobs a query asks for.
+/// Reads the filter of a query.
 pub(crate) fn filter(query: &Query) -> Result<JobFilter, ApiError> {
     let states = query.list("state");
     let states =
@@ -72,7 +72,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
     }
 }
 
-/// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
+/// `POST /admin/jobs/{id}/retry`: makes a discarded or cancelled job available again.
 pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().retry(&id, true).await? {
         Outcome::Done(record, _) => Ok(response::job(&record)),
@@ -110,7 +110,7 @@ async fn cancel_one(api: Api, id: String) -> Result<(), ApiError> {
     cancel(api, PathParam(id)).await.map(drop)
 }
 
-/// `POST /admin/jobs/bulk/delete`: of jobs that have ended.
+/// `POST /admin/jobs/bulk/delete`: deletes jobs that have ended.
 pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request, &ENDED, "").await?;
     Ok(response::json(StatusCode::OK, &bulk.run("delete", &api, &ids, delete_one).await))
@@ -124,13 +124,15 @@ async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
     }
 }
 
-/// One that a worker has got meanwhile is left to it; one that has ended by now is deleted as it is.
+/// Cancels and deletes a waiting job. A job that a worker has fetched meanwhile is not cancelled; one that has ended
+/// meanwhile is deleted.
 async fn purge_one(api: Api, id: String) -> Result<(), ApiError> {
     api.store().cancel_waiting(&id).await?;
     delete_one(api, id).await
 }
 
-/// Jobs that a request about many means: of some states only, of one of them if it names none, of all of them if that is empty.
+/// Selects the jobs of a bulk request. Their states must be in `allowed`. A request without states means the state `usual`,
+/// or all allowed states if `usual` is empty.
 async fn select(
     api: &Api,
     request: Request,
@@ -141,7 +143,7 @@ async fn select(
     let fields = body.fields()?;
     let bulk = Bulk::read(&fields)?;
     let filter = bulk::filter(&fields)?;
-    bulk::only(&filter, &["queue", "state", "type", "since", "until"])?;
+    bulk::reject_unknown(&filter, &["queue", "state", "type", "since", "until"])?;
     let mut states = bulk::states(&filter, "state")?;
     if let Some(state) = states.iter().find(|state| !allowed.contains(state)) {
         let names: Vec<&str> = allowed.iter().map(|state| state.name()).collect();
@@ -163,7 +165,7 @@ async fn select(
     Ok((bulk, found.into_iter().map(|job| job.id).collect()))
 }
 
-/// `DELETE /admin/queues/{name}/jobs`: jobs of the states that it names are gone for good; those that wait are cancelled first.
+/// `DELETE /admin/queues/{name}/jobs`: deletes the jobs of the given states. Waiting jobs are cancelled first.
 pub(crate) async fn purge(api: Api, PathParam(queue): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     names::check_queue("name", &queue)?;
@@ -174,7 +176,9 @@ pub(crate) async fn purge(api: Api, PathParam(queue): PathParam, request: Reques
         return Err(Invalid::missing("states", "the states of the jobs to purge").into());
     }
     if states.contains(&JobState::Active) {
-        return Err(Invalid::field("states", "states other than active: workers have those jobs", "active").into());
+        return Err(
+            Invalid::field("states", "states other than active, because workers run active jobs", "active").into()
+        );
     }
     let until = bulk::older_than(&api, &fields, "older_than")?;
     let filter = JobFilter { queue: Some(queue), states: states.clone(), until, ..JobFilter::default() };

@@ -17,11 +17,11 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_admin_query(&Query::parse(&uri))?;
     let (queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
     let scheduling = api.store().scheduling(&[]).await?;
-    let shown: Vec<&Queue> = queues.iter().skip(page.offset).take(page.limit).collect();
-    let names: Vec<&str> = shown.iter().map(|queue| queue.name.as_str()).collect();
+    let page_items: Vec<&Queue> = queues.iter().skip(page.offset).take(page.limit).collect();
+    let names: Vec<&str> = page_items.iter().map(|queue| queue.name.as_str()).collect();
     let ended = api.store().recently_ended(&names).await?;
     let mut items = Vec::new();
-    for (place, queue) in shown.into_iter().enumerate() {
+    for (place, queue) in page_items.into_iter().enumerate() {
         let mut item = describe(&api, queue, paused.contains_key(&queue.name)).await?;
         let started = scheduling.queues.get(&queue.name);
         let ended = ended.as_ref().map(|ended| ended[place]);
@@ -40,10 +40,10 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let queue = api.store().queue(&name).await?.ok_or_else(|| ApiError::not_found("queue", &name))?;
     let since = api.store().paused_since(&name).await?;
-    let mut shown = describe(&api, &queue, since.is_some()).await?;
-    shown["configuration"] = queue_config::describe(&api, &name).await?;
-    shown["oldest_available_at"] = api.store().queue_stats(&name).await?.oldest_available.map(time::rfc3339).into();
-    Ok(response::json(StatusCode::OK, &shown))
+    let mut object = describe(&api, &queue, since.is_some()).await?;
+    object["configuration"] = queue_config::describe(&api, &name).await?;
+    object["oldest_available_at"] = api.store().queue_stats(&name).await?.oldest_available.map(time::rfc3339).into();
+    Ok(response::json(StatusCode::OK, &object))
 }
 
 async fn describe(api: &Api, queue: &Queue, is_paused: bool) -> Result<Value, ApiError> {

@@ -1,4 +1,4 @@
-//! Workers for admins: who there is, what they hold, and what they are to do.
+//! Workers in the admin API: list, show, and direct them.
 
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -19,8 +19,8 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let (running, stale) = (count("running"), count("stale"));
     let mut items = Vec::new();
     for worker in workers.iter().skip(page.offset).take(page.limit) {
-        let held = api.store().leased_by(&worker.id).await?;
-        items.push(describe(&api, worker, held.len().into()));
+        let active = api.store().leased_by(&worker.id).await?;
+        items.push(describe(&api, worker, active.len().into()));
     }
     let summary = json!({
         "total": workers.len(),
@@ -34,13 +34,13 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 /// `GET /admin/workers/{id}`.
 pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
-    let held = api.store().leased_by(&id).await?;
-    let mut shown = describe(&api, &worker, held.len().into());
-    shown["active_job_ids"] = held.into();
-    Ok(response::json(StatusCode::OK, &shown))
+    let active = api.store().leased_by(&id).await?;
+    let mut object = describe(&api, &worker, active.len().into());
+    object["active_job_ids"] = active.into();
+    Ok(response::json(StatusCode::OK, &object))
 }
 
-/// `GET /workers/{id}/health`: 503 for one that was silent for too long.
+/// `GET /workers/{id}/health`: 503 for a worker without a recent heartbeat.
 pub(crate) async fn health(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
     let state = state(&api, &worker);
@@ -49,17 +49,17 @@ pub(crate) async fn health(api: Api, PathParam(id): PathParam) -> Result<Respons
     Ok(response::json(status, &body))
 }
 
-/// `POST /admin/workers/{id}/quiet`: it gets no more jobs and finishes those that it has.
+/// `POST /admin/workers/{id}/quiet`: the worker gets no more jobs and finishes its active ones.
 pub(crate) async fn quiet(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     direct(&api, &id, "quiet").await
 }
 
-/// `POST /admin/workers/{id}/resume`: a quiet one gets jobs again.
+/// `POST /admin/workers/{id}/resume`: a quiet worker gets jobs again.
 pub(crate) async fn resume(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     direct(&api, &id, "running").await
 }
 
-/// `POST /admin/workers/{id}/terminate`: it is to end, and does not go back.
+/// `POST /admin/workers/{id}/terminate`: asks the worker to exit. This cannot be undone.
 pub(crate) async fn terminate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     direct(&api, &id, "terminate").await
 }
@@ -69,19 +69,19 @@ async fn direct(api: &Api, id: &str, directive: &str) -> Result<Response, ApiErr
         SetDirectiveOutcome::Done => Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "state": directive}))),
         SetDirectiveOutcome::Missing => Err(ApiError::not_found("worker", id)),
         SetDirectiveOutcome::Terminates => {
-            let message = format!("Worker {id} was told to terminate, and does not go back.");
+            let message = format!("Worker {id} is terminating; this cannot be undone.");
             Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("worker_id", id))
         }
     }
 }
 
-/// `DELETE /admin/workers/{id}`: only one that was silent for too long; what it held is available again.
+/// `DELETE /admin/workers/{id}`: removes a stale worker and returns its active jobs to their queues.
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
     if state(&api, &worker) != "stale" {
-        let message = format!("Worker {id} was heard of a moment ago; only one that is silent can be removed.");
-        let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("worker_id", &id);
-        return Err(problem.hint("POST …/terminate tells it to end."));
+        let message = format!("Worker {id} sent a heartbeat recently; only a stale worker can be removed.");
+        let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("worker_id", &id);
+        return Err(error.hint(format!("Send POST /ojs/v1/admin/workers/{id}/terminate to ask it to exit.")));
     }
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| ApiError::not_found("worker", &id))?;
     Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "removed": true, "jobs_requeued": handed_back})))
@@ -91,10 +91,10 @@ async fn find(api: &Api, id: &str) -> Result<Worker, ApiError> {
     api.store().worker(id).await?.ok_or_else(|| ApiError::not_found("worker", id))
 }
 
-/// What a worker does: silent for too long, told to stop, or what it says itself.
+/// The state of a worker: `stale` without a recent heartbeat, else the directive for it, else the state that it reported.
 fn state<'a>(api: &Api, worker: &'a Worker) -> &'a str {
-    let silent = api.store().clock().now_ms() - worker.seen;
-    if silent > api.inner.heartbeat_interval.as_millis() as i64 * 3 {
+    let silence = api.store().clock().now_ms() - worker.seen;
+    if silence > api.inner.heartbeat_interval.as_millis() as i64 * 3 {
         return "stale";
     }
     match worker.directive.as_str() {
@@ -104,7 +104,7 @@ fn state<'a>(api: &Api, worker: &'a Worker) -> &'a str {
 }
 
 fn describe(api: &Api, worker: &Worker, active: Value) -> Value {
-    let mut shown = json!({
+    let mut object = json!({
         "id": worker.id,
         "state": state(api, worker),
         "active_jobs": active,
@@ -112,8 +112,8 @@ fn describe(api: &Api, worker: &Worker, active: Value) -> Value {
         "last_heartbeat_at": time::rfc3339(worker.seen),
     });
     for (name, value) in &worker.fields {
-        // What the worker told about itself is kept as JSON.
-        shown[name.as_str()] = serde_json::from_str(value).unwrap_or(Value::Null);
+        // The values that a worker reported are stored as JSON.
+        object[name.as_str()] = serde_json::from_str(value).unwrap_or(Value::Null);
     }
-    shown
+    object
 }

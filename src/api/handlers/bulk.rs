@@ -1,4 +1,4 @@
-//! Doing something to many jobs at once: what is asked for, how many at most, and what became of it.
+//! Bulk requests, which change many jobs at once: their options, their filter and their response.
 
 use crate::api::Api;
 use crate::api::body::Fields;
@@ -10,37 +10,40 @@ use crate::job::{State, duration, json};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-/// Jobs that one request handles, unless it says otherwise, and at most.
-const USUAL: u64 = 1000;
+/// The default number of jobs that one request changes.
+const DEFAULT_LIMIT: u64 = 1000;
+/// The largest number of jobs that one request changes.
 pub(crate) const MOST: u64 = 10_000;
-/// Jobs handled at once.
-const PORTION: usize = 32;
-/// Errors that an answer lists.
+/// The number of jobs that are changed concurrently.
+const CHUNK: usize = 32;
+/// The number of errors that a response lists.
 const MOST_ERRORS: usize = 100;
 
-/// A request about many jobs.
+/// The options of a bulk request.
 pub(crate) struct Bulk {
-    /// Only tell how many there are.
+    /// Only count the jobs.
     pub(crate) dry_run: bool,
     pub(crate) limit: usize,
 }
 
 impl Bulk {
-    /// Reads `confirm`, `dry_run` and `limit`. Whoever does not confirm gets nothing done.
+    /// Reads `confirm`, `dry_run` and `limit`. A request without `confirm` is refused.
     pub(crate) fn read(fields: &Fields<'_>) -> Result<Bulk, ApiError> {
         let dry_run = fields.boolean("dry_run")?.unwrap_or(false);
         if !dry_run && fields.boolean("confirm")? != Some(true) {
-            let problem = Invalid::new(Kind::Field, "confirm", "must be true, because this changes many jobs at once");
-            return Err(ApiError::from(problem).hint("`dry_run: true` tells how many jobs it would be."));
+            let error = Invalid::new(Kind::Field, "confirm", "must be true, because this changes many jobs at once");
+            return Err(
+                ApiError::from(error).hint("Send `dry_run: true` for the number of jobs that would be changed.")
+            );
         }
-        let limit = fields.number("limit", 1)?.unwrap_or(USUAL);
+        let limit = fields.number("limit", 1)?.unwrap_or(DEFAULT_LIMIT);
         if limit > MOST {
             return Err(Invalid::field("limit", format!("1 to {MOST}"), &limit.to_string()).into());
         }
         Ok(Bulk { dry_run, limit: limit as usize })
     }
 
-    /// Handles jobs, as many as the request allows, and tells of each that failed why.
+    /// Changes jobs, at most as many as the request allows, and reports the error of each that failed.
     pub(crate) async fn run<F>(&self, action: &str, api: &Api, ids: &[String], handle: fn(Api, String) -> F) -> Value
     where
         F: Future<Output = Result<(), ApiError>>,
@@ -48,15 +51,15 @@ impl Bulk {
         let matched = ids.len();
         let ids = if self.dry_run { &[] } else { &ids[..ids.len().min(self.limit)] };
         let (mut succeeded, mut failed, mut errors) = (0, 0, Vec::new());
-        for portion in ids.chunks(PORTION) {
-            let results = join_all(portion.iter().map(|id| handle(api.clone(), id.clone()))).await;
-            for (id, result) in portion.iter().zip(results) {
+        for chunk in ids.chunks(CHUNK) {
+            let results = join_all(chunk.iter().map(|id| handle(api.clone(), id.clone()))).await;
+            for (id, result) in chunk.iter().zip(results) {
                 match result {
                     Ok(()) => succeeded += 1,
-                    Err(problem) => {
+                    Err(error) => {
                         failed += 1;
                         if errors.len() < MOST_ERRORS {
-                            errors.push(json!({"job_id": id, "error": problem.message}));
+                            errors.push(json!({"job_id": id, "error": error.message}));
                         }
                     }
                 }
@@ -74,7 +77,7 @@ impl Bulk {
     }
 }
 
-/// The filter of a request, which may be missing.
+/// Reads the optional filter of a request.
 pub(crate) fn filter<'a>(fields: &Fields<'a>) -> Result<Fields<'a>, ApiError> {
     match fields.get("filter") {
         None => Ok(Fields::of(Object::default())),
@@ -82,18 +85,18 @@ pub(crate) fn filter<'a>(fields: &Fields<'a>) -> Result<Fields<'a>, ApiError> {
     }
 }
 
-/// A slip in a filter must not become more jobs than were meant.
-pub(crate) fn only(fields: &Fields<'_>, known: &[&str]) -> Result<(), ApiError> {
+/// Refuses members of a filter that are not known: with a typo, a filter would match more jobs than intended.
+pub(crate) fn reject_unknown(fields: &Fields<'_>, known: &[&str]) -> Result<(), ApiError> {
     match fields.object().members().find(|member| !known.contains(&&*member.name)) {
         None => Ok(()),
         Some(unknown) => {
-            let problem = format!("is none of {}", known.join(", "));
-            Err(Invalid::new(Kind::Field, format!("filter.{}", unknown.name), problem).into())
+            let expected = format!("is not one of {}", known.join(", "));
+            Err(Invalid::new(Kind::Field, format!("filter.{}", unknown.name), expected).into())
         }
     }
 }
 
-/// A point in time under a name, in milliseconds.
+/// Reads a point in time, in milliseconds.
 pub(crate) fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = fields.text(name)? else { return Ok(None) };
     match At::parse(&text) {
@@ -102,14 +105,14 @@ pub(crate) fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiEr
     }
 }
 
-/// The moment before which something is older than a duration under a name.
+/// Reads an age as a duration, and returns the point in time that long ago, in milliseconds.
 pub(crate) fn older_than(api: &Api, fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = fields.text(name)? else { return Ok(None) };
     let ms = duration::parse_ms(&text).ok_or_else(|| Invalid::field(name, duration::EXPECTED, &text))?;
     Ok(Some(api.store().clock().now_ms() - ms as i64))
 }
 
-/// States under a name: one, or several as an array.
+/// Reads states: one, or an array of several.
 pub(crate) fn states(fields: &Fields<'_>, name: &str) -> Result<Vec<State>, ApiError> {
     let Some(value) = fields.get(name) else { return Ok(Vec::new()) };
     let names: Option<Vec<String>> = match json::elements(value) {

@@ -1,4 +1,4 @@
-//! Crons: register, list, look at, change, delete, run now, next times.
+//! Crons: register, list, show, update, delete, run now, next times.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -18,15 +18,16 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 
-/// Attempts to change a cron while others change it.
+/// The number of attempts to change a cron while other requests change it.
 const ATTEMPTS: usize = 8;
-/// Times that a preview shows, unless it is asked for fewer or more.
+/// The default number of times in a preview.
 const TIMES: usize = 5;
+/// The largest number of times in a preview.
 pub(crate) const MOST_TIMES: usize = 100;
-/// The member under which a cron's job may stand.
+/// The member that contains the job of a cron, unless its members are at top level.
 const TEMPLATE: &str = "job_template";
 
-/// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
+/// `POST /cron`: creates a cron (201), or changes the one of that name (200).
 pub(crate) async fn register(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let is_flat = body.fields()?.get("job_template").is_none();
@@ -41,8 +42,8 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
             RegisterCronOutcome::Full => return Err(full()),
         };
         let stored = stored(&api, &cron.name).await?.1;
-        let mut response = shown(status, &stored, "");
-        // A name holds nothing that a header may not.
+        let mut response = cron_response(status, &stored, "");
+        // Cron names are valid in a header.
         if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/cron/{}", cron.name)) {
             response.headers_mut().insert(LOCATION, location);
         }
@@ -51,8 +52,8 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     Err(busy(&cron.name))
 }
 
-/// `PATCH /cron/{name}`: changes what it names.
-pub(crate) async fn change(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
+/// `PATCH /cron/{name}`: changes the members that the body contains.
+pub(crate) async fn update(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     body.fields()?;
     for _ in 0..ATTEMPTS {
@@ -60,18 +61,18 @@ pub(crate) async fn change(api: Api, PathParam(name): PathParam, request: Reques
         let cron = read(&before)?.changed(body.as_str(), &api.inner.limits, tenant_of(&api))?;
         check_job(&api, &cron, TEMPLATE).await?;
         if save(&api, &cron, Some(&before), now).await? != RegisterCronOutcome::Stale {
-            return Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""));
+            return Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1, ""));
         }
     }
     Err(busy(&name))
 }
 
-/// The tenant that the request names, whose the cron's jobs are.
+/// The tenant of the request, which the jobs of the cron get.
 fn tenant_of(api: &Api) -> Option<&str> {
     api.store().scope().tenant().filter(|tenant| *tenant != DEFAULT)
 }
 
-/// Refuses a cron whose jobs would be refused whenever it fires, because they name no tenant for instance.
+/// Refuses a cron whose jobs would be refused each time it fires, for instance because they name no tenant.
 async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), ApiError> {
     let job = cron.job(api.store().clock().now_ms(), &api.inner.limits)?;
     api.enqueue_service().check(job).await.map_err(|refusal| match refusal {
@@ -90,7 +91,7 @@ async fn save(
     Ok(api.store().register_cron(cron, before.map(|before| before.version.as_str()), next).await?)
 }
 
-/// `GET /cron`, by name; `enabled` chooses.
+/// `GET /cron`, ordered by name; `enabled` filters.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
@@ -106,17 +107,17 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 
 /// `GET /cron/{name}`.
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""))
+    Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1, ""))
 }
 
-/// `DELETE /cron/{name}`: jobs that it made stay.
+/// `DELETE /cron/{name}`: jobs that the cron created remain.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (_, cron) = stored(&api, &name).await?;
     api.store().remove_cron(&name).await?;
-    Ok(shown(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
+    Ok(cron_response(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
 }
 
-/// `POST /cron/{name}/run`: now, whatever its times, under its overlap policy.
+/// `POST /cron/{name}/run`: runs the cron now, whatever its schedule. Its overlap policy applies.
 pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let (now, cron) = stored(&api, &name).await?;
@@ -125,14 +126,14 @@ pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response
                 api.metrics().jobs.enqueued(&record.queue, &record.kind);
                 return Ok(response::created(&record));
             }
-            FireCronOutcome::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
-            FireCronOutcome::Gone | FireCronOutcome::Stale => {} // changed or removed meanwhile
+            FireCronOutcome::Skipped { why, job } => return Err(run_refused(&name, &why, job.as_deref())),
+            FireCronOutcome::Gone | FireCronOutcome::Stale => {} // changed or removed by another request: read it again
         }
     }
     Err(busy(&name))
 }
 
-/// `GET /cron/{name}/next`: when it will fire, whether or not it is enabled now.
+/// `GET /cron/{name}/next`: the next times of a cron, enabled or not.
 pub(crate) async fn next_times(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let count = Query::parse(&uri).number("count", 1, MOST_TIMES)?.unwrap_or(TIMES);
     let (now, stored) = stored(&api, &name).await?;
@@ -142,7 +143,7 @@ pub(crate) async fn next_times(api: Api, PathParam(name): PathParam, uri: Uri) -
     Ok(response::raw_json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
 }
 
-/// `POST /cron-preview`: when an expression would fire, without registering anything.
+/// `POST /cron-preview`: the next times of an expression, without a cron.
 pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
@@ -153,8 +154,8 @@ pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiE
     let (expression, timezone) = (fields.text("expression")?, fields.text("timezone")?);
     let expression = expression.ok_or_else(|| Invalid::missing("expression", crate::job::cron::EXPECTED))?;
     let timezone = timezone.unwrap_or_else(|| "UTC".to_owned());
-    let timing = Timing::parse(&expression, &timezone).map_err(|problem| Invalid {
-        problem: format!("cannot be read: {problem}"),
+    let timing = Timing::parse(&expression, &timezone).map_err(|error| Invalid {
+        problem: format!("cannot be parsed: {error}"),
         ..Invalid::field("expression", "", &expression)
     })?;
     let now = api.store().crons(0, 1, None).await?.now;
@@ -162,7 +163,7 @@ pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiE
     Ok(response::raw_json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
 }
 
-/// The next times: the first is the one that is set, if one is.
+/// Returns the next times. The first is the stored one, if there is one.
 fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<i64> {
     let first = next.and_then(|next| timing.fires(next)).or_else(|| timing.next_after(now, now));
     std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).collect()
@@ -174,7 +175,7 @@ fn preview_of(expression: &str, timezone: &str, times: &[i64], more: &str) -> St
     format!("{{\"expression\":{expression},\"timezone\":{timezone},\"next_run_times\":[{}]{more}}}", times.join(","))
 }
 
-/// The store's time, and a cron if there is one of that name.
+/// Reads a cron, and the time of the store in milliseconds.
 async fn find(api: &Api, name: &str) -> Result<(i64, Option<StoredCron>), ApiError> {
     let table = api.store().cron(name).await?;
     Ok((table.now, table.crons.into_iter().next()))
@@ -186,21 +187,21 @@ async fn stored(api: &Api, name: &str) -> Result<(i64, StoredCron), ApiError> {
 }
 
 fn read(stored: &StoredCron) -> Result<CronJob, ApiError> {
-    CronJob::stored(&stored.document).map_err(|problem| {
-        tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read");
+    CronJob::stored(&stored.document).map_err(|error| {
+        tracing::error!(cron = stored.name, %error, "cannot parse a stored cron");
         ApiError::internal()
     })
 }
 
-fn shown(status: StatusCode, stored: &StoredCron, beside: &str) -> Response {
+fn cron_response(status: StatusCode, stored: &StoredCron, more: &str) -> Response {
     let cron = describe(stored);
-    response::raw_json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{beside}}}"))
+    response::raw_json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{more}}}"))
 }
 
-/// A cron as both dialects have it: its document, the members of its template again at top level, and its times.
+/// Serializes a cron for both dialects: its document, the members of its template repeated at top level, and its times.
 fn describe(stored: &StoredCron) -> String {
     let mut out = stored.document.strip_suffix('}').unwrap_or("{").to_owned();
-    // What we wrote is JSON.
+    // The document is JSON that this server wrote.
     if let Ok(document) = Object::parse(&stored.document) {
         let mut push = |name: &str, value: &str| out.extend([",\"", name, "\":", value]);
         document.get("expression").into_iter().for_each(|expression| push("cron", expression));
@@ -225,26 +226,29 @@ fn describe(stored: &StoredCron) -> String {
     out
 }
 
+/// The error of a request that lost against other requests in each of its attempts.
 fn busy(name: &str) -> ApiError {
-    let message = format!("Cron {name} is being changed by others all the time.");
-    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Try again.")
+    let message = format!("Cron {name} was changed by other requests at the same time.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Send the request again.")
 }
 
 fn full() -> ApiError {
-    let message = format!("There are {MOST_CRONS} crons, which is as many as there may be.");
-    ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete those that nobody needs any more.")
+    let message = format!("The limit of {MOST_CRONS} crons is reached.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete crons that are not needed any more.")
 }
 
-fn not_run(name: &str, why: &str, job: Option<&str>) -> ApiError {
+fn run_refused(name: &str, why: &str, job: Option<&str>) -> ApiError {
     let message = match why {
-        "overlap_skip" => format!("The last job of cron {name} has not ended, and its overlap policy is `skip`."),
-        "queue_full" => format!("There is no room for a job of cron {name}."),
-        "tenant_limit" => format!("The tenant of cron {name} has as many jobs as it may."),
-        "job_refused" => {
-            format!("The job of cron {name} is refused by the rules that hold now; the log has the details.")
+        "overlap_skip" => {
+            format!("The previous job of cron {name} has not finished, and the overlap policy of the cron is `skip`.")
         }
-        _ => format!("A job like that of cron {name} exists already."),
+        "queue_full" => format!("The queue of cron {name} is full."),
+        "tenant_limit" => format!("The tenant of cron {name} has reached one of its limits."),
+        "job_refused" => {
+            format!("The job of cron {name} was refused by the current rules; see the log for the reason.")
+        }
+        _ => format!("A job that is a duplicate of the job of cron {name} already exists."),
     };
-    let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
-    job.into_iter().fold(problem, |problem, job| problem.with("existing_job_id", job))
+    let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
+    job.into_iter().fold(error, |error, job| error.with("existing_job_id", job))
 }

@@ -1,4 +1,4 @@
-//! The dead letter: list, look at, retry, delete, one or many.
+//! The dead letter: list, show, retry or delete one or many jobs.
 
 use super::bulk::{self, Bulk};
 use crate::api::body::RequestBody;
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 /// `GET /dead-letter`, newest first.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
-    page_of(&api, &query, Page::from_query(&query)?).await
+    list_page(&api, &query, Page::from_query(&query)?).await
 }
 
 /// `GET /admin/dead-letter`.
 pub(crate) async fn list_items(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
-    page_of(&api, &query, Page::from_admin_query(&query)?).await
+    list_page(&api, &query, Page::from_admin_query(&query)?).await
 }
 
-async fn page_of(api: &Api, query: &Query, page: Page) -> Result<Response, ApiError> {
+async fn list_page(api: &Api, query: &Query, page: Page) -> Result<Response, ApiError> {
     let filter = DeadLetterFilter {
         queue: query.get("queue").map(str::to_owned),
         kind: query.get("type").map(str::to_owned),
@@ -88,7 +88,7 @@ pub(crate) async fn retry_as_admin(api: Api, PathParam(id): PathParam, request: 
 async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, ApiError> {
     let body = RequestBody::read(api, request).await?;
     if body.optional_fields()?.get("override").is_some() {
-        let message = "`override` is not supported: the job is retried as it is.";
+        let message = "`override` is not supported. Retry the job without it.";
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
     match api.store().retry_dead_letter(id).await? {
@@ -97,7 +97,7 @@ async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, ApiErro
     }
 }
 
-/// `POST /dead-letter/retry` and `POST /admin/dead-letter/retry`: all that a filter names.
+/// `POST /dead-letter/retry` and `POST /admin/dead-letter/retry`: retries the jobs that match a filter.
 pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request).await?;
     Ok(response::json(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
@@ -110,28 +110,28 @@ async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
     }
 }
 
-/// `DELETE /dead-letter` and `DELETE /admin/dead-letter`: all that a filter names.
-pub(crate) async fn forget_many(api: Api, request: Request) -> Result<Response, ApiError> {
+/// `DELETE /dead-letter` and `DELETE /admin/dead-letter`: deletes the jobs that match a filter.
+pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request).await?;
-    let mut body = bulk.run("delete", &api, &ids, forget_one).await;
+    let mut body = bulk.run("delete", &api, &ids, delete_one).await;
     body["purged_count"] = body["succeeded"].clone();
     Ok(response::json(StatusCode::OK, &body))
 }
 
-async fn forget_one(api: Api, id: String) -> Result<(), ApiError> {
+async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().delete_dead_letter(&id).await? {
         true => Ok(()),
         false => Err(ApiError::not_found("dead letter", &id)),
     }
 }
 
-/// Dead letters that a request about many means, the oldest first.
+/// Selects the jobs of a bulk request, oldest first.
 async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), ApiError> {
     let body = RequestBody::read(api, request).await?;
     let fields = body.optional_fields()?;
     let bulk = Bulk::read(&fields)?;
     let filter = bulk::filter(&fields)?;
-    bulk::only(&filter, &["queue", "type", "error_type", "since", "until", "older_than"])?;
+    bulk::reject_unknown(&filter, &["queue", "type", "error_type", "since", "until", "older_than"])?;
     let older_than = bulk::older_than(api, &fields, "older_than")?.or(bulk::older_than(api, &filter, "older_than")?);
     let filter = DeadLetterFilter {
         queue: filter.text("queue")?,
@@ -146,7 +146,7 @@ async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), ApiE
 }
 
 /// `DELETE /dead-letter/{id}`.
-pub(crate) async fn forget(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+pub(crate) async fn delete(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     if !api.store().delete_dead_letter(&id).await? {
         return Err(ApiError::not_found("dead letter", &id));
     }
@@ -154,7 +154,7 @@ pub(crate) async fn forget(api: Api, PathParam(id): PathParam) -> Result<Respons
 }
 
 /// `DELETE /admin/dead-letter/{id}`.
-pub(crate) async fn forget_silently(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+pub(crate) async fn delete_as_admin(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().delete_dead_letter(&id).await? {
         true => Ok(response::no_content()),
         false => Err(ApiError::not_found("dead letter", &id)),

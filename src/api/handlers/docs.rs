@@ -1,4 +1,4 @@
-//! The document, and a page to browse it: no build step, nothing from elsewhere.
+//! The OpenAPI document and a page to browse it, without a build step and without third-party resources.
 
 mod errors_page;
 
@@ -6,7 +6,7 @@ use crate::api::{Api, openapi};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
-/// The page loads its own script and style, asks this server for the document, and nothing else.
+/// The content security policy: the page loads its own script and style, and the document, from this server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

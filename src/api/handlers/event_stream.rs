@@ -1,4 +1,4 @@
-//! Events as they happen: `GET /events` with `Accept: text/event-stream`.
+//! The stream of events, as server-sent events.
 
 use super::round_stream::{KEEP_ALIVE, last_event};
 use crate::api::Api;
@@ -15,20 +15,21 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often a reader that has seen everything looks again.
-const EVERY: Duration = Duration::from_millis(250);
-/// What a client is told to wait before it connects again.
-const RETRY: Duration = Duration::from_secs(3);
-/// Events read at once.
-const PORTION: usize = 200;
-/// Streams of one credential at once: each of them looks on its own.
+/// The interval at which a stream without new events polls the store.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The time that a client waits before it reconnects.
+const RECONNECT_DELAY: Duration = Duration::from_secs(3);
+/// The number of events that are read at once.
+const PAGE_SIZE: usize = 200;
+/// The number of streams that a client may have open at once. Each stream polls the store on its own.
 pub(crate) const MOST_STREAMS: usize = 100;
 
-/// Whether a request asks for a stream.
+/// Returns true if a request accepts a stream.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(|value| value.to_str().unwrap_or("").contains("text/event-stream"))
 }
 
+/// The state of an open stream.
 struct Reader {
     store: Store,
     filter: EventFilter,
@@ -38,17 +39,17 @@ struct Reader {
     _permit: Permit<ClientId>,
 }
 
-/// A place for one more stream of whoever sent a request.
+/// Takes a permit for one more stream of a client.
 pub(crate) fn stream_permit(api: &Api, peer: Peer) -> Result<Permit<ClientId>, ApiError> {
     api.inner.event_streams.try_acquire(ClientId::of(api.caller(), peer)).ok_or_else(|| {
-        let whose = if api.caller().is_some() { "This key" } else { "This address" };
-        let message = format!("{whose} has {MOST_STREAMS} streams of events open already.");
-        let problem = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
-        problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
+        let client = if api.caller().is_some() { "This key" } else { "This address" };
+        let message = format!("{client} has {MOST_STREAMS} event streams open, which is the limit.");
+        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
+        error.hint("Close a stream, or poll GET /ojs/v1/events.")
     })
 }
 
-/// Streams what happens behind `after` or the header's `Last-Event-ID`; without either, from now on.
+/// Streams the events after `Last-Event-ID` or else `after`; without either, the events from now on.
 pub(crate) async fn stream(
     api: &Api,
     filter: EventFilter,
@@ -60,7 +61,7 @@ pub(crate) async fn stream(
     let cursor = match last_event(headers).or(after) {
         None => api.store().last_event().await?,
         Some(id) => {
-            // Checked once here, so that the stream need not tell of it.
+            // Checked before the stream starts, because a stream cannot report an error.
             if api.store().events(&filter, Some(id), 1).await?.is_none() {
                 return Err(Invalid::field("Last-Event-ID", "the id of an event", id).into());
             }
@@ -77,12 +78,12 @@ pub(crate) async fn stream(
 }
 
 fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
-    let first = stream::iter([Ok(Event::default().retry(RETRY).comment("events follow"))]);
+    let first = stream::iter([Ok(Event::default().retry(RECONNECT_DELAY).comment("events follow"))]);
     let rest = stream::unfold(reader, |mut reader| async move {
-        // A key that is revoked ends its streams.
+        // Revoking a key ends its streams.
         while reader.session.is_valid() {
-            // A store that is away ends nothing: the stream goes on behind the last event that was sent.
-            if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PORTION).await {
+            // An error of the store does not end the stream: it continues after the last event that was sent.
+            if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PAGE_SIZE).await {
                 let EventPage { events, cursor, has_more } = page;
                 reader.cursor = cursor.or(reader.cursor);
                 if !events.is_empty() {
@@ -97,7 +98,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
             }
             tokio::select! {
                 () = reader.draining.cancelled() => return None,
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         None

@@ -1,4 +1,4 @@
-//! Polled events.
+//! Events: polled, or as a stream.
 
 use super::event_stream;
 use crate::api::Api;
@@ -12,7 +12,7 @@ use crate::store::{EventFilter, EventOrder, EventPage};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
-/// `GET /events`, oldest first unless it asks for the newest; as a stream to whoever accepts one.
+/// `GET /events`, oldest first by default; a stream if the client accepts `text/event-stream`.
 pub(crate) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
@@ -26,7 +26,7 @@ pub(crate) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> 
     };
     if event_stream::is_wanted(&headers) {
         if order == EventOrder::NewestFirst {
-            return Err(Invalid::field("order", "`asc`, because a stream goes on with new events", "desc").into());
+            return Err(Invalid::field("order", "`asc`, because a stream continues with new events", "desc").into());
         }
         return event_stream::stream(&api, filter, after, &headers, peer).await;
     }
@@ -44,7 +44,7 @@ pub(crate) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> 
     Ok(ListResponse::new(&items, &["events"]).with("cursor", cursor).with("has_more", has_more).into_response())
 }
 
-/// `GET /events/stream`: the same as a stream, whatever the client accepts. `channel` is `all`, `queue:NAME` or `job:ID`.
+/// `GET /events/stream`: always a stream. `channel` is `all`, `queue:NAME` or `job:ID`.
 pub(crate) async fn stream(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let mut filter = filter(&query);

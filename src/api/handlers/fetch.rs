@@ -1,4 +1,4 @@
-//! `POST /workers/fetch`: what a worker asks for, and what it gets.
+//! `POST /workers/fetch`: leases jobs to a worker.
 
 use super::workers::known_pool;
 use crate::api::body::{Fields, RequestBody};
@@ -15,15 +15,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use std::time::Duration;
 
-/// Jobs in one fetch; more are clamped, never refused.
+/// The number of jobs in one fetch. A larger count is clamped.
 const MOST_JOBS: u64 = 1000;
-/// The names under which a request says how many jobs it wants; the second is that of a public SDK.
+/// The members for the number of jobs, by precedence. A public SDK sends the second.
 const COUNT: [&str; 2] = ["count", "batch_size"];
-/// Queues in one fetch.
+/// The number of queues in one fetch.
 pub(crate) const MOST_QUEUES: usize = 256;
 
-/// What to look at when a strategy or a weight is refused.
-const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";
+/// The hint for a strategy or a weight that is not valid.
+const CHOICE_HINT: &str = "See docs/dispatch.md for strategies and weights.";
 
 /// `POST /workers/fetch`.
 pub(crate) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> Result<Response, ApiError> {
@@ -37,7 +37,7 @@ pub(crate) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> R
     let fetched = polls.fetch(fetch, wait);
     let (leased, waited) = match wait.is_zero() {
         true => fetched.await?,
-        // A key may be revoked while its holder waits.
+        // The key may be revoked during the wait.
         false => tokio::select! {
             fetched = fetched => fetched?,
             () = session.ended() => return Err(ApiError::invalid_key()),
@@ -45,14 +45,14 @@ pub(crate) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> R
     };
     waiting.set(waited);
     if !session.is_valid() {
-        return Err(ApiError::invalid_key()); // and the jobs are handed back
+        return Err(ApiError::invalid_key()); // dropping `leased` returns the jobs
     }
-    // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
+    // Nothing is awaited from here on, so the jobs that are marked as delivered do leave with this response.
     let limit = leased.limit();
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");
     response::push_jobs(&mut body, &records);
-    // SDKs from before `count` look for the one job.
+    // Older SDKs do not send `count` and read `job`.
     if let Some(first) = records.first().filter(|_| !names_count) {
         body.push_str(",\"job\":");
         first.write(&mut body);
@@ -75,7 +75,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, ApiError> {
     let queues = match (named, &pool) {
         (Some(queues), _) => queues,
         (None, Some(pool)) => {
-            let own = |place: PoolQueue| scope.unqualified(&place.queue).map(str::to_owned);
+            let own = |pool_queue: PoolQueue| scope.unqualified(&pool_queue.queue).map(str::to_owned);
             pool.queues.iter().cloned().filter_map(own).collect()
         }
         (None, None) => return Err(Invalid::missing("queues", expected_queues()).into()),
@@ -85,7 +85,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, ApiError> {
     Ok(Fetch {
         worker: fields.worker()?,
         choice: choice(fields, &queues).map_err(|invalid| ApiError::from(invalid).hint(CHOICE_HINT))?,
-        // As the store names them, and the signals by which a fetch that waits is woken.
+        // Qualified names, as the store and the signals that wake a waiting fetch have them.
         queues: queues.iter().map(|queue| scope.qualified(queue).into_owned()).collect(),
         count: count(fields)?.min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
@@ -96,7 +96,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, ApiError> {
     })
 }
 
-/// How many jobs are asked for: of several names the first counts.
+/// Reads the number of jobs.
 fn count(fields: &Fields<'_>) -> Result<u64, Invalid> {
     let [count, batch_size] = COUNT.map(|name| fields.number(name, 1));
     Ok(count?.or(batch_size?).unwrap_or(1))
@@ -114,13 +114,13 @@ fn queues(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Invalid> {
     for (index, queue) in queues.iter().enumerate() {
         names::check_queue(&format!("queues[{index}]"), queue)?;
     }
-    // A name that comes twice is the same queue, and has one turn.
+    // A queue that is named twice gets one turn.
     let mut seen = std::collections::HashSet::new();
     queues.retain(|queue| seen.insert(queue.clone()));
     Ok(Some(queues))
 }
 
-/// The strategy and weights that a request brings along; they count where no pool says otherwise.
+/// Reads the strategy and weights of a request. They apply unless a pool sets its own.
 pub(crate) fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Invalid> {
     let weights = match fields.get("weights") {
         None => None,
@@ -150,10 +150,10 @@ fn weights(value: &str, queues: &[String]) -> Result<Vec<Weight>, Invalid> {
     Ok(weights)
 }
 
-/// How long a fetch that finds nothing waits.
+/// Reads the time that a fetch waits if there are no jobs.
 fn wait(fields: &Fields<'_>) -> Result<Duration, Invalid> {
     let Some(value) = fields.get("wait_ms") else { return Ok(Duration::ZERO) };
-    // Read as a number that may be larger than any integer: it is clamped, whatever it is.
+    // Parsed as a float, because the value is clamped and may be larger than any integer type.
     let ms = json::number(value).filter(|ms| *ms >= 0.0 && ms.fract() == 0.0);
     let expected = || format!("a whole number of milliseconds from 0 to {}", LONGEST_WAIT.as_millis());
     let ms = ms.ok_or_else(|| Invalid::field("wait_ms", expected(), value))?;

@@ -1,6 +1,7 @@
-//! Jobs: enqueue, list, look up, cancel, activate.
+//! Jobs: enqueue, list, show, cancel, activate.
 
 use super::{admin_jobs, waiting_for};
+use crate::api::body::EnqueueKind;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -16,19 +17,19 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use std::time::{Duration, Instant};
 
-/// How often a producer that waits looks for room.
-pub(crate) const ROOM_EVERY: Duration = Duration::from_millis(50);
+/// The interval at which a blocked enqueue tries again.
+pub(crate) const BLOCKED_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// `POST /jobs`.
 pub(crate) async fn enqueue(api: Api, request: Request) -> Result<Response, ApiError> {
     let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
-    let body = match proxy::read_jobs(&api, request, false).await? {
+    let body = match proxy::read_jobs(&api, request, EnqueueKind::Single).await? {
         EnqueueBody::Local(body) => body,
         EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
-    let records = store(&api, vec![job], &headers, false).await?;
+    let records = store(&api, vec![job], &headers, EnqueueKind::Single).await?;
     // One job in, one record out.
     let record = records.first().ok_or_else(ApiError::internal)?;
     if record.existing {
@@ -44,7 +45,7 @@ pub(crate) async fn enqueue(api: Api, request: Request) -> Result<Response, ApiE
     }
 }
 
-/// `GET /jobs`: jobs that fit, in no order. Each call looks at a bounded number of keys, whatever there is.
+/// `GET /jobs`: jobs that match the query, in no particular order. Each call reads a bounded number of keys.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
@@ -56,16 +57,16 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         .into_response())
 }
 
-/// `POST /jobs/batch`: all of them or none.
+/// `POST /jobs/batch`: stores all jobs of a batch, or none.
 pub(crate) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, ApiError> {
     let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
-    let body = match proxy::read_jobs(&api, request, true).await? {
+    let body = match proxy::read_jobs(&api, request, EnqueueKind::Batch).await? {
         EnqueueBody::Local(body) => body,
         EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let limits: Vec<Option<RateLimit>> = jobs.iter().map(|job| job.rate_limit.clone()).collect();
-    let records = store(&api, jobs, &headers, true).await?;
+    let records = store(&api, jobs, &headers, EnqueueKind::Batch).await?;
     let mut body = String::from("{\"jobs\":");
     response::push_jobs(&mut body, &records);
     body.push_str(&format!(",\"count\":{}", records.len()));
@@ -84,7 +85,7 @@ pub(crate) async fn enqueue_batch(api: Api, request: Request) -> Result<Response
     })
 }
 
-/// The one limit that jobs of a batch bring along: headers have room for no more.
+/// Returns the limit that the jobs of a batch set, if they all set the same one: the headers can report only one.
 fn one_limit(api: &Api, limits: &[Option<RateLimit>], records: &[Record]) -> Option<LimitKey> {
     let limited = limits.iter().zip(records).filter(|(own, _)| own.is_some());
     let mut keys = limited.filter_map(|(own, record)| api.enqueue_service().limit_of(own.as_ref(), record));
@@ -92,7 +93,7 @@ fn one_limit(api: &Api, limits: &[Option<RateLimit>], records: &[Record]) -> Opt
     keys.all(|key| key == first).then_some(first)
 }
 
-/// The job is stored: whether its limit can be looked at changes nothing about that.
+/// Adds the headers of a limit. A failure to read the limit is ignored, because the job is already stored.
 async fn with_limit_of(api: &Api, response: Response, key: &LimitKey) -> Response {
     match api.store().limit(key).await {
         Ok(Some(state)) => rate_limit_headers::add_state(response, &state),
@@ -104,13 +105,13 @@ async fn store(
     api: &Api,
     mut jobs: Vec<NewJob>,
     headers: &HeaderOptions,
-    is_batch: bool,
+    kind: EnqueueKind,
 ) -> Result<Vec<Record>, ApiError> {
     let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let deadline = Instant::now() + headers.block_timeout;
     loop {
         let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
-        match (api.enqueue_service().enqueue(jobs, is_batch, &header).await?, again) {
+        match (api.enqueue_service().enqueue(jobs, kind == EnqueueKind::Batch, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
                 new.for_each(|record| {
@@ -120,33 +121,31 @@ async fn store(
                 return Ok(records);
             }
             (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
-                tokio::time::sleep(ROOM_EVERY).await;
+                tokio::time::sleep(BLOCKED_RETRY_INTERVAL).await;
                 jobs = again;
             }
-            (refused, _) => return Err(refusal(refused, is_batch)),
+            (refused, _) => return Err(refusal(refused, kind)),
         }
     }
 }
 
-/// Why jobs were not stored.
-fn refusal(refused: Enqueued, is_batch: bool) -> ApiError {
+/// The error for jobs that were not stored.
+fn refusal(refused: Enqueued, kind: EnqueueKind) -> ApiError {
     match refused {
-        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, is_batch.then_some(index)),
-        Enqueued::Exists { index, id, state, key } => {
-            ApiError::unique_conflict(&id, &state, &key, is_batch.then_some(index))
-        }
+        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, kind.index(index)),
+        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, &state, &key, kind.index(index)),
         Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
         Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
-        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, is_batch),
-        Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // the enqueue service repeats the request itself
+        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, kind),
+        Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // retried by the enqueue service
     }
 }
 
-/// What a request's headers tell about its jobs.
+/// The options of an enqueue that the request has in headers.
 pub(crate) struct HeaderOptions {
-    /// The headers in which plan rules look for a tenant.
+    /// Name and value of the headers from which plan rules read the tenant.
     pub(crate) tenants: Vec<(String, String)>,
-    /// How long to wait for room in a queue that blocks.
+    /// The time to wait for room in a queue whose overflow policy is `block`.
     pub(crate) block_timeout: Duration,
 }
 
@@ -163,7 +162,7 @@ impl HeaderOptions {
                 let seconds = text
                     .parse::<u64>()
                     .map_err(|_| Invalid::field("OJS-Block-Timeout", "a whole number of seconds", &text))?;
-                // Half of what the request has as a whole, so that its client is told that there was no room.
+                // At most half of the request timeout, so that the client gets the error about the full queue.
                 Duration::from_secs(seconds).min(api.inner.request_timeout / 2)
             }
         };
@@ -171,7 +170,7 @@ impl HeaderOptions {
     }
 }
 
-/// The request's trace context and tenant, which its jobs inherit.
+/// Reads the trace context and the tenant of a request, which its jobs inherit.
 pub(crate) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Context, Invalid> {
     let header = |name: &'static str| {
         let value = headers.get(name)?.to_str().ok()?;
@@ -204,7 +203,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
-            Ok(changed(&record, previous))
+            Ok(changed_job(&record, previous))
         }
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
@@ -214,13 +213,13 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
 /// `POST /jobs/{id}/activate`.
 pub(crate) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().activate(&id).await? {
-        Outcome::Done(record, previous) => Ok(changed(&record, previous)),
+        Outcome::Done(record, previous) => Ok(changed_job(&record, previous)),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", &state, "pending", None)),
     }
 }
 
-fn changed(record: &Record, previous: Option<String>) -> Response {
+fn changed_job(record: &Record, previous: Option<String>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
     response::job_with(record, &more)
 }

@@ -1,4 +1,4 @@
-//! API keys: list, make, revoke.
+//! API keys: list, create, revoke.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -17,7 +17,7 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// `GET /admin/keys`: all that is known about them, which is not the keys.
+/// `GET /admin/keys`: the metadata of all keys. The keys themselves are not stored.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_query(&Query::parse(&uri))?;
     api.inner.keys.reload().await?;
@@ -40,7 +40,7 @@ fn describe(credential: &Credential) -> Value {
     })
 }
 
-/// `POST /admin/keys`: the answer holds the key, for the only time.
+/// `POST /admin/keys`: the response contains the key, which is not stored and cannot be read again.
 pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
@@ -57,11 +57,11 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
         return Err(Invalid::field("tenant", tenant::EXPECTED, other).into());
     }
     let (secret, key) = ApiKey::generate(&name, role, tenant).map_err(|error| {
-        tracing::error!(%error, "the system gives no random bytes");
+        tracing::error!(%error, "cannot get random bytes from the operating system");
         ApiError::internal()
     })?;
-    if let Some(problem) = refusal(api.inner.keys.create(&key, &api.actor()).await?, &key) {
-        return Err(problem);
+    if let Some(error) = refusal(api.inner.keys.create(&key, &api.actor()).await?, &key) {
+        return Err(error);
     }
     tracing::info!(
         key = key.id(),
@@ -71,8 +71,8 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
         by = api.actor(),
         "API key created"
     );
-    let shown = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
-    let mut response = response::json(StatusCode::CREATED, &json!({"api_key": shown}));
+    let object = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
+    let mut response = response::json(StatusCode::CREATED, &json!({"api_key": object}));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
@@ -81,23 +81,25 @@ fn refusal(kept: AddKeyOutcome, key: &ApiKey) -> Option<ApiError> {
     let name = &key.name;
     let (message, hint) = match kept {
         AddKeyOutcome::Added => return None,
-        AddKeyOutcome::Full { most } => (format!("There are {most} API keys already."), "Revoke one that nobody uses."),
+        AddKeyOutcome::Full { most } => {
+            (format!("The limit of {most} API keys is reached."), "Revoke a key that is not used any more.")
+        }
         AddKeyOutcome::Differs => (
-            format!("Another key named {name} has another role or tenant."),
-            "Two keys share a name only while one takes the place of the other.",
+            format!("A key named {name} with another role or tenant exists."),
+            "Choose another name. Two keys may share a name only to replace one by the other.",
         ),
         AddKeyOutcome::Many => {
-            (format!("Two keys named {name} are valid already."), "Revoke the older one when nobody uses it any more.")
+            (format!("Two keys named {name} already exist."), "Revoke the older one when it is not used any more.")
         }
         AddKeyOutcome::NoAdmin => (
-            "Nobody could manage keys: none of them is an admin's that is bound to no tenant.".to_owned(),
-            "Make a key with the role admin first.",
+            "No key could manage keys: that takes a key with the role admin that is bound to no tenant.".to_owned(),
+            "Create a key with the role admin first.",
         ),
     };
     Some(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint(hint))
 }
 
-/// `DELETE /admin/keys/{id}`: it opens nothing from now on, in any process.
+/// `DELETE /admin/keys/{id}`: the key is not valid any more, in any process.
 pub(crate) async fn revoke(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let conflict = |message: &str, hint: &str| {
         Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
@@ -107,14 +109,16 @@ pub(crate) async fn revoke(api: Api, PathParam(id): PathParam) -> Result<Respons
             tracing::info!(key = id, by = api.actor(), "API key revoked");
             Ok(response::json(StatusCode::OK, &json!({"revoked": true, "id": id})))
         }
-        Revocation::NotFound => Err(ApiError::not_found("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
+        Revocation::NotFound => {
+            Err(ApiError::not_found("API key", &id).hint("Send GET /ojs/v1/admin/keys for a list of the keys."))
+        }
         Revocation::InConfig => conflict(
-            "The key is in the configuration, and would be back after the next start.",
-            "Remove it there and start the server again.",
+            "The key is in the configuration, so it would be valid again after the next start.",
+            "Remove it from the configuration and restart the server.",
         ),
         Revocation::LastAdmin => conflict(
-            "Nobody could manage keys any more: it is the last of an admin that is bound to no tenant.",
-            "Make another key with the role admin first.",
+            "The key is the last one that can manage keys: it has the role admin and is bound to no tenant.",
+            "Create another key with the role admin first.",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! The manifest: what this server can do. Nothing is listed here that does not work.
+//! The manifest, which lists the capabilities of this server. It lists only what works.
 
 use crate::api::{Api, response};
 use crate::fairness::{Interleaved, Isolation, TenantFairness};
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// Extensions that are there as a whole, by name, and the version of the text that they follow.
+/// The extensions that are implemented in full: name and version of the specification.
 const EXTENSIONS: [(&str, &str); 6] = [
     ("fair-scheduling", "1.0.0-rc.1"),
     ("rate-limiting", "1.0.0-rc.1"),
@@ -16,7 +16,7 @@ const EXTENSIONS: [(&str, &str); 6] = [
     ("multi-tenancy", "1.0.0-rc.1"),
 ];
 
-/// The same under the names that they had as experiments, for clients that know only those.
+/// The same extensions under their former experimental names, for clients that know only those.
 const EXPERIMENTAL: [(&str, &str); 1] = [("multi-tenancy", "0.1.0")];
 
 fn uri(name: &str) -> String {
@@ -27,13 +27,13 @@ fn experimental_uri(name: &str) -> String {
     uri(&format!("experimental:{name}"))
 }
 
-/// Whether this server has an extension.
+/// Returns true if this server implements an extension.
 pub(crate) fn has(extension: &str) -> bool {
     EXTENSIONS.iter().any(|(name, _)| uri(name) == extension)
         || EXPERIMENTAL.iter().any(|(name, _)| experimental_uri(name) == extension || uri(name) == extension)
 }
 
-/// How tenants share queues when workers fetch, and what decides it.
+/// Describes how fetches interleave the tenants of a queue, and the setting that decides it.
 fn dispatch(fairness: &TenantFairness, isolation: Isolation) -> Value {
     let interleaved = fairness.interleaves(isolation);
     json!({
@@ -46,7 +46,7 @@ fn dispatch(fairness: &TenantFairness, isolation: Isolation) -> Value {
 /// `GET /ojs/manifest`.
 pub(crate) async fn show(api: Api) -> Response {
     let (limits, tenancy) = (&api.inner.limits, &api.inner.tenancy);
-    // As far as it is known: a manifest is no reason to wait for Redis.
+    // The cached rules, because the manifest does not wait for Redis.
     let known = api.registry().rules().now();
     let policy = &known.dispatch.policy;
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});

@@ -32,3 +32,17 @@ pub(super) mod waiting_for;
 pub(super) mod webhooks;
 pub(super) mod workers;
 pub(super) mod workflows;
+
+/// A change of the paused state of a queue or a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PauseAction {
+    Pause,
+    Resume,
+}
+
+impl PauseAction {
+    /// Returns the paused state after the change.
+    fn is_pause(self) -> bool {
+        self == PauseAction::Pause
+    }
+}

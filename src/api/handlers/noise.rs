@@ -1,4 +1,4 @@
-//! How a tenant is as a neighbour, and letting one go that is throttled.
+//! The noisy-neighbour state of a tenant: show it, and release a throttled tenant.
 
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
@@ -45,7 +45,7 @@ fn describe(id: &str, config: &NoisyNeighbors, report: &NoiseReport) -> Value {
         "throttled": standing.is_throttled(),
         "noisy_since": time(standing.noisy_since),
         "spared_until": time(standing.spared_until),
-        // What is remembered is what led to a throttle; what holds now may be nothing.
+        // The current verdict, or else the stored one that led to the throttle.
         "verdict": report.verdict.as_ref().or(standing.verdict.as_ref()),
         "throttle": standing.throttle.as_ref().map(describe_throttle),
         "figures": {
@@ -68,7 +68,7 @@ fn describe(id: &str, config: &NoisyNeighbors, report: &NoiseReport) -> Value {
 }
 
 fn describe_throttle(throttle: &Throttle) -> Value {
-    let mut shown = json!({
+    let mut object = json!({
         "action": throttle.action,
         "reason": throttle.reason,
         "original_weight": throttle.original_weight,
@@ -77,8 +77,8 @@ fn describe_throttle(throttle: &Throttle) -> Value {
         "until": rfc3339(throttle.until),
     });
     if let Some((original, left)) = throttle.concurrency {
-        shown["original_concurrency"] = original.into();
-        shown["effective_concurrency"] = left.into();
+        object["original_concurrency"] = original.into();
+        object["effective_concurrency"] = left.into();
     }
-    shown
+    object
 }

@@ -1,5 +1,6 @@
-//! The planner's admin API: rules, their state, rounds, tenants, previews, and the hand on the switch.
+//! Plan rules in the admin API: list, change, pause, run; their rounds, tenants and previews.
 
+use super::PauseAction;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -58,9 +59,9 @@ pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Respo
         Removed::Gone => json!({"rule": name, "removed": true, "holds": null, "draining_jobs": staged}),
         Removed::Restored => json!({"rule": name, "removed": true, "holds": "file", "draining_jobs": 0}),
         Removed::InFile => {
-            let message = format!("Plan rule {name} stands in the configuration file and was not changed at run time.");
-            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("rule", &name);
-            return Err(problem.hint("Remove it from the file and restart, or pause it."));
+            let message = format!("Plan rule {name} is set in the configuration file and was not changed at run time.");
+            let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("rule", &name);
+            return Err(error.hint("Remove it from the file and restart, or pause it."));
         }
         Removed::Unknown => return Err(missing(&name)),
     };
@@ -93,14 +94,14 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     Ok(ListResponse::from_values(items, &[]).with("truncated", list.truncated).paged(page, list.len()))
 }
 
-/// `GET /admin/planner/{rule}/preview`: the next round, or with `jobs` one of that size.
+/// `GET /admin/planner/{rule}/preview`: what the next round would do, or with `jobs` a round of that size.
 pub(crate) async fn preview(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let jobs = Query::parse(&uri).number("jobs", 1, 1000)?.map(|jobs| jobs as u64);
     let preview = dry_run(api.registry(), &name, jobs).await?.ok_or_else(|| missing(&name))?;
     Ok(response::json(StatusCode::OK, &preview))
 }
 
-/// `GET /admin/planner/{rule}/shadow`: the waits that tenants have and would have, of a rule in shadow.
+/// `GET /admin/planner/{rule}/shadow`: the actual and the simulated waits of tenants, for a rule in shadow.
 pub(crate) async fn show_shadow(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     exists(&api, &name).await?;
     let seen = shadow(api.registry(), &name).await?.ok_or_else(|| {
@@ -110,20 +111,20 @@ pub(crate) async fn show_shadow(api: Api, PathParam(name): PathParam) -> Result<
     Ok(response::json(StatusCode::OK, &seen))
 }
 
-/// `POST /admin/planner/{rule}/run`: one whole round now.
+/// `POST /admin/planner/{rule}/run`: runs one round now.
 pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let round = match api.registry().run(&name).await?.ok_or_else(|| missing(&name))? {
         RoundAttempt::Ran { report, .. } => report.to_json(),
-        RoundAttempt::Paused => skipped(&name, "paused"),
-        RoundAttempt::Empty => skipped(&name, "empty"),
+        RoundAttempt::Paused => skipped_round(&name, "paused"),
+        RoundAttempt::Empty => skipped_round(&name, "empty"),
         RoundAttempt::Gone => return Err(missing(&name)),
         RoundAttempt::Elsewhere { by, .. } => {
-            let message = format!("{by} is in the middle of a round of plan rule {name}.");
+            let message = format!("Process {by} is running a round of plan rule {name}.");
             return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("holder", &by));
         }
         RoundAttempt::Early { .. } => {
-            let message = format!("The schedule of plan rule {name} changes faster than this process can read it.");
-            return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Try again."));
+            let message = format!("The schedule of plan rule {name} was changed by other requests at the same time.");
+            return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Send the request again."));
         }
     };
     Ok(response::json(StatusCode::OK, &round))
@@ -131,25 +132,28 @@ pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response
 
 /// `POST /admin/planner/{rule}/pause`.
 pub(crate) async fn pause(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    set_paused(&api, &name, true).await
+    set_paused(&api, &name, PauseAction::Pause).await
 }
 
 /// `POST /admin/planner/{rule}/resume`.
 pub(crate) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    set_paused(&api, &name, false).await
+    set_paused(&api, &name, PauseAction::Resume).await
 }
 
-async fn set_paused(api: &Api, name: &str, paused: bool) -> Result<Response, ApiError> {
+async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Response, ApiError> {
     exists(api, name).await?;
     let by = api.actor();
-    api.store().pause_rule(name, paused, &by).await?;
-    tracing::info!(rule = name, by, "{}", if paused { "plan rule paused" } else { "plan rule resumed" });
+    api.store().pause_rule(name, action.is_pause(), &by).await?;
+    match action {
+        PauseAction::Pause => tracing::info!(rule = name, by, "plan rule paused"),
+        PauseAction::Resume => tracing::info!(rule = name, by, "plan rule resumed"),
+    }
     let stats = RuleStats::read(api.registry(), name).await?.ok_or_else(|| missing(name))?;
     Ok(response::json(StatusCode::OK, &stats.to_json()))
 }
 
-/// A round that found nothing to do, in the shape of one that did.
-fn skipped(name: &str, reason: &str) -> Value {
+/// The report of a round that was skipped, in the shape of [`RoundReport`](crate::planner::RoundReport).
+fn skipped_round(name: &str, reason: &str) -> Value {
     json!({"rule": name, "round": null, "outcome": "skipped", "reason": reason, "promoted": 0, "tenants": 0, "served": []})
 }
 
@@ -159,5 +163,5 @@ async fn exists(api: &Api, name: &str) -> Result<(), ApiError> {
 }
 
 fn missing(name: &str) -> ApiError {
-    ApiError::not_found("plan rule", name).hint("GET /ojs/v1/admin/planner lists the rules.")
+    ApiError::not_found("plan rule", name).hint("Send GET /ojs/v1/admin/planner for a list of the rules.")
 }

@@ -1,4 +1,4 @@
-//! Worker pools: list, add, change, remove, and how busy they are.
+//! Worker pools: list, add, change, remove, and their usage.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -25,11 +25,11 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let scope = api.store().scope();
     let pools = known.dispatch.policy.pools.iter().filter(|pool| scope.unqualified(&pool.name).is_some());
     let pools: Vec<&Pool> = pools.collect();
-    let shown: Vec<&Pool> = pools.iter().copied().skip(page.offset).take(page.limit).collect();
-    let names: Vec<&str> = shown.iter().map(|pool| pool.name.as_str()).collect();
+    let page_items: Vec<&Pool> = pools.iter().copied().skip(page.offset).take(page.limit).collect();
+    let names: Vec<&str> = page_items.iter().map(|pool| pool.name.as_str()).collect();
     let statuses = api.store().scheduling(&names).await?.pools;
     let items: Vec<Value> =
-        shown.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
+        page_items.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
     Ok(ListResponse::from_values(items, &[]).paged(page, pools.len()))
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Respons
     found(&api, &name, StatusCode::OK).await
 }
 
-/// `PUT /admin/pools/{name}`: adds a pool or replaces it as a whole.
+/// `PUT /admin/pools/{name}`: adds a pool, or replaces all of its settings.
 pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(Some(&name), body).map_err(|problems| validation_failed("pool", &problems))?;
@@ -47,7 +47,7 @@ pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) 
     found(&api, &name, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
-/// `POST /admin/pools`, the name being in the body.
+/// `POST /admin/pools`: adds a pool; the body contains the name.
 pub(crate) async fn add(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(None, body).map_err(|problems| validation_failed("pool", &problems))?;
@@ -55,7 +55,7 @@ pub(crate) async fn add(api: Api, request: Request) -> Result<Response, ApiError
     let pool = of_caller(&api, pool)?;
     api.registry().rules().add_pool(pool).await?;
     let mut response = found(&api, &name, StatusCode::CREATED).await?;
-    // A name holds nothing that a header may not.
+    // Pool names are valid in a header.
     if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/admin/pools/{name}")) {
         response.headers_mut().insert(LOCATION, location);
     }
@@ -68,22 +68,22 @@ pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Respo
         Removed::Gone => Value::Null,
         Removed::Restored => json!("file"),
         Removed::InFile => {
-            let message = format!("Pool {name} stands in the configuration file and was not changed at run time.");
-            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
-            return Err(problem.hint("Remove it from the file and restart, or PUT another one in its place."));
+            let message = format!("Pool {name} is set in the configuration file and was not changed at run time.");
+            let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
+            return Err(error.hint("Remove it from the file and restart, or PUT another pool in its place."));
         }
         Removed::Unknown => return Err(missing(&name)),
     };
     Ok(response::json(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
 }
 
-/// The pool as one of the tenant's that the request names, where tenants have pools of their own.
+/// Assigns a pool to the tenant that the request names, if tenants have pools of their own.
 fn of_caller(api: &Api, pool: Pool) -> Result<Pool, ApiError> {
     match (&pool.tenant, api.store().scope().namespace()) {
         (None, Some(tenant)) => Ok(pool.of_tenant(tenant)),
         (named, own) if named.as_deref() == own => Ok(pool),
         (named, _) => {
-            let expected = "the tenant that the request's header names, or left out";
+            let expected = "the tenant of the X-OJS-Tenant header, or left out";
             Err(Invalid::field("tenant", expected, named.as_deref().unwrap_or_default()).of_kind(Kind::Policy).into())
         }
     }
@@ -91,9 +91,9 @@ fn of_caller(api: &Api, pool: Pool) -> Result<Pool, ApiError> {
 
 async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, ApiError> {
     let known = api.registry().rules().known().await?;
-    let inside = api.store().scope().qualified(name);
-    let pool = known.dispatch.policy.pool(&inside).ok_or_else(|| missing(name))?;
-    let usage = api.store().scheduling(&[&inside]).await?.pools.first().copied().unwrap_or_default();
+    let qualified = api.store().scope().qualified(name);
+    let pool = known.dispatch.policy.pool(&qualified).ok_or_else(|| missing(name))?;
+    let usage = api.store().scheduling(&[&qualified]).await?.pools.first().copied().unwrap_or_default();
     let pool = describe(&known.dispatch, pool, usage);
     let mut body = pool.clone();
     body["pool"] = pool;
@@ -101,13 +101,13 @@ async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Ap
 }
 
 fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
-    let mut shown = pool.to_json();
-    shown["active_workers"] = status.active_workers.into();
-    shown["active_jobs"] = status.active_jobs.into();
-    shown["source"] = held.source_of(&pool.name).name().into();
-    shown
+    let mut object = pool.to_json();
+    object["active_workers"] = status.active_workers.into();
+    object["active_jobs"] = status.active_jobs.into();
+    object["source"] = held.source_of(&pool.name).name().into();
+    object
 }
 
 fn missing(name: &str) -> ApiError {
-    ApiError::not_found("pool", name).hint("GET /ojs/v1/admin/pools lists the pools.")
+    ApiError::not_found("pool", name).hint("Send GET /ojs/v1/admin/pools for a list of the pools.")
 }

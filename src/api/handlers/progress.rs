@@ -1,4 +1,4 @@
-//! How far a job has got: progress for people, checkpoints for its next attempt.
+//! Progress of jobs, for people, and checkpoints, for the next attempt.
 
 use crate::api::body::{Fields, RequestBody};
 use crate::api::error::ApiError;
@@ -13,25 +13,27 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 
-/// The longest `data` and `message` of a report.
+/// The longest `data` of a report, in bytes.
 const MOST_DATA: usize = 4096;
+/// The longest `message` of a report, in bytes.
 const MOST_MESSAGE: usize = 1024;
 
-/// `PUT /jobs/{id}/progress`: counts as a sign of life. A job that nobody runs stays as it is.
+/// `PUT /jobs/{id}/progress`: stores the progress of an active job and extends its lease. The progress of a job that is not
+/// active does not change.
 pub(crate) async fn report(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     report_of(&api, &id, &body.fields()?).await
 }
 
-/// `POST /workers/progress`: the same for the job that the body names.
+/// `POST /workers/progress`: like [`report`], for the job that the body names.
 pub(crate) async fn report_by_body(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     report_of(&api, &fields.job_id()?, &fields).await
 }
 
-/// How far a report says that a job is: `progress` from 0 to 1, or `percentage` from 0 to 100, as public SDKs send it.
-fn reached(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
+/// Reads the progress of a report: `progress` from 0 to 1, or `percentage` from 0 to 100, as public SDKs send it.
+fn progress_of(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
     let number = |name: &str, expected: &str| match fields.get(name) {
         None => Ok(None),
         Some(value) => json::number(value).map(Some).ok_or_else(|| Invalid::field(name, expected, value)),
@@ -41,7 +43,7 @@ fn reached(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
 }
 
 async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response, ApiError> {
-    let progress = reached(fields)?;
+    let progress = progress_of(fields)?;
     let (data, message) = (fields.get("data"), fields.text("message")?);
     if progress.is_none() && data.is_none() {
         return Err(Invalid::missing("progress", "a number from 0 to 1, or `data`").into());
@@ -55,7 +57,7 @@ async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response,
         }
     }
     if let Some(state) = fields.get("checkpoint") {
-        keep_state(api, id, state).await?;
+        store_checkpoint(api, id, state).await?;
     }
     let report = ProgressReport {
         worker: fields.worker()?,
@@ -63,18 +65,18 @@ async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response,
         data: data.map(str::to_owned),
         message: message.map(|message| json::quoted(&message)),
     };
-    shown(id, told(api.store().progress(id, &report).await?, id)?)
+    job_progress_response(id, into_result(api.store().progress(id, &report).await?, id)?)
 }
 
 /// `GET /jobs/{id}/progress`.
 pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    shown(&id, told(api.store().progress_of(&id).await?, &id)?)
+    job_progress_response(&id, into_result(api.store().progress_of(&id).await?, &id)?)
 }
 
-fn shown(id: &str, progress: Progress) -> Result<Response, ApiError> {
-    let reached = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
+fn job_progress_response(id: &str, progress: Progress) -> Result<Response, ApiError> {
+    let value = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
     let mut body = format!(
-        "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{reached},\"data\":{},\"message\":{}",
+        "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{value},\"data\":{},\"message\":{}",
         json::quoted(id),
         progress.state,
         progress.data.as_deref().unwrap_or("null"),
@@ -95,55 +97,55 @@ pub(crate) fn progress_response(body: String, progress: Option<f64>) -> Response
     response
 }
 
-/// `PUT /jobs/{id}/checkpoint` and `POST`: replaces what was kept.
-pub(crate) async fn keep(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+/// `PUT /jobs/{id}/checkpoint` and `POST`: stores a checkpoint in place of the previous one.
+pub(crate) async fn put_checkpoint(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let state =
-        fields.get("state").ok_or_else(|| Invalid::missing("state", "what is to be kept, any JSON but null"))?;
-    let (sequence, created) = keep_state(&api, &id, state).await?;
-    Ok(kept(&id, sequence, created, ""))
+        fields.get("state").ok_or_else(|| Invalid::missing("state", "the state to store, any JSON except null"))?;
+    let (sequence, created) = store_checkpoint(&api, &id, state).await?;
+    Ok(checkpoint_response(&id, sequence, created, ""))
 }
 
-async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), ApiError> {
+async fn store_checkpoint(api: &Api, id: &str, state: &str) -> Result<(u64, i64), ApiError> {
     let most = api.inner.limits.max_result;
     if state.len() > most {
         return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "state", state.len(), most, "bytes").into());
     }
-    let kept = told(api.store().keep_checkpoint(id, state).await?, id)?;
+    let kept = into_result(api.store().keep_checkpoint(id, state).await?, id)?;
     Ok((kept.sequence, kept.created))
 }
 
 /// `GET /jobs/{id}/checkpoint`.
-pub(crate) async fn checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+pub(crate) async fn show_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
-    let kept_state = record.checkpoint.ok_or_else(|| ApiError::not_found("checkpoint of job", &id))?;
-    let more = format!(",\"state\":{}", kept_state.state);
-    Ok(kept(&id, kept_state.sequence, kept_state.created, &more))
+    let checkpoint = record.checkpoint.ok_or_else(|| ApiError::not_found("checkpoint of job", &id))?;
+    let state = format!(",\"state\":{}", checkpoint.state);
+    Ok(checkpoint_response(&id, checkpoint.sequence, checkpoint.created, &state))
 }
 
 /// `DELETE /jobs/{id}/checkpoint`.
-pub(crate) async fn drop_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+pub(crate) async fn delete_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     if !api.store().drop_checkpoint(&id).await? {
         return Err(ApiError::not_found("job", &id));
     }
     Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
 }
 
-/// A checkpoint flat and wrapped, as the two texts want it.
-fn kept(id: &str, sequence: u64, created: i64, state: &str) -> Response {
+/// A checkpoint, at top level and inside `checkpoint`: each is the shape of one specification.
+fn checkpoint_response(id: &str, sequence: u64, created: i64, state: &str) -> Response {
     let mut inner = format!("\"job_id\":{},\"sequence\":{sequence}", json::quoted(id));
     push_time(&mut inner, "created_at", Some(created));
     inner.push_str(state);
     response::raw_json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
 }
 
-fn told<T>(told: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {
-    match told {
+fn into_result<T>(reply: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {
+    match reply {
         ProgressOutcome::Done(value) => Ok(value),
         ProgressOutcome::Missing => Err(ApiError::not_found("job", id)),
         ProgressOutcome::Conflict { state, holder } => {
-            Err(ApiError::conflict(id, "told of", &state, "not finished", holder.as_deref()))
+            Err(ApiError::conflict(id, "reported on", &state, "not finished", holder.as_deref()))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for a queue: its bound and its own limit.
+//! The configuration of a queue: its bound and its rate limit.
 
 use super::queue_limits::set_limit;
 use crate::api::body::RequestBody;
@@ -13,42 +13,41 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// What may be set, in both dialects. The members of an answer may come back.
+/// The members of a configuration, in both dialects.
 const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
 
 /// `GET /queues/{name}/config` and `GET /admin/queues/{name}/config`.
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     api.store().queue(&name).await?.ok_or_else(|| ApiError::not_found("queue", &name))?;
-    shown(&api, &name).await
+    config_response(&api, &name).await
 }
 
-/// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes what it names; a queue that is new springs into existence.
+/// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes the members that the body
+/// contains. A queue that does not exist is created.
 pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
     names::check_queue("name", &name)?;
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let config = fields.object();
     if let Some(unknown) = config.members().find(|member| !KNOWN.contains(&&*member.name)) {
-        return Err(
-            Invalid::new(Kind::Unsupported, unknown.name.clone(), "is not supported as a setting of a queue").into()
-        );
+        return Err(Invalid::new(Kind::Unsupported, unknown.name.clone(), "is not a setting of a queue").into());
     }
-    // Both are read before either is set.
+    // Both are parsed before either is set.
     let bound = Bound::parse(config, api.store().bound(&name).await?.as_ref())?;
     let limit = limit(config)?;
     if let Some(bound) = bound
         && !api.store().set_bound(&name, bound.as_ref()).await?
     {
-        let message = "As many queues have a bound as may have one.";
+        let message = "The limit on the number of queues with a bound is reached.";
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", &name));
     }
     if let Some(change) = limit {
         set_limit(&api, &name, &change).await?;
     }
-    shown(&api, &name).await
+    config_response(&api, &name).await
 }
 
-/// The limit that a configuration names: `concurrency` alone, or `rate_limit` with all its members.
+/// Reads the limit of a configuration: `concurrency` alone, or `rate_limit` with all its members.
 fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
     let concurrency = config.get("concurrency").map(|number| format!("\"concurrency\":{number}"));
     let text = match (config.get("rate_limit"), concurrency) {
@@ -61,17 +60,17 @@ fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
         }
     };
     let object = Object::parse(&text).map_err(|_| Invalid::field("rate_limit", "an object", &text))?;
-    LimitChange::parse_lasting(&object).map(Some).map_err(|problem| problem.within("rate_limit"))
+    LimitChange::parse_lasting(&object).map(Some).map_err(|error| error.within("rate_limit"))
 }
 
-async fn shown(api: &Api, name: &str) -> Result<Response, ApiError> {
+async fn config_response(api: &Api, name: &str) -> Result<Response, ApiError> {
     let configuration = describe(api, name).await?;
     let mut body = configuration.clone();
     (body["name"], body["configuration"]) = (name.into(), configuration);
     Ok(response::json(StatusCode::OK, &body))
 }
 
-/// What is set for a queue: only that.
+/// Describes the settings of a queue, without those that are not set.
 pub(crate) async fn describe(api: &Api, queue: &str) -> Result<Value, ApiError> {
     let mut configuration = json!({});
     if let Some(bound) = api.store().bound(queue).await? {

@@ -1,6 +1,6 @@
-//! Queues: list, how many jobs they hold, pause and resume.
+//! Queues: list, counts, pause and resume.
 
-use super::queue_config;
+use super::{PauseAction, queue_config};
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
@@ -22,8 +22,8 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         let own: HashSet<String> = jobs.into_iter().map(|job| job.queue).collect();
         queues.retain(|queue| own.contains(&queue.name));
     }
-    let shown = queues.iter().skip(page.offset).take(page.limit);
-    let items: Vec<Value> = shown
+    let page_items = queues.iter().skip(page.offset).take(page.limit);
+    let items: Vec<Value> = page_items
         .map(|queue| {
             let status = status(paused.contains_key(&queue.name));
             json!({"name": queue.name, "status": status, "created_at": time::rfc3339(queue.created)})
@@ -34,17 +34,17 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 
 /// `GET /queues/{name}`.
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    let (queue, shown) = find(&api, &name).await?;
+    let (queue, object) = find(&api, &name).await?;
     let config = match is_shared(&api) {
         true => json!({}),
         false => queue_config::describe(&api, &name).await?,
     };
     let body = json!({
-        "queue": shown,
+        "queue": object,
         "name": name,
-        "state": shown["status"],
+        "state": object["status"],
         "config": config,
-        "stats": shown,
+        "stats": object,
         "created_at": time::rfc3339(queue.created),
     });
     Ok(response::json(StatusCode::OK, &body))
@@ -52,71 +52,81 @@ pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Respons
 
 /// `GET /queues/{name}/stats`.
 pub(crate) async fn stats(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    let (_, shown) = find(&api, &name).await?;
-    let mut stats = shown.clone();
+    let (_, object) = find(&api, &name).await?;
+    let mut stats = object.clone();
     stats["queue"] = name.into();
-    // Some clients look for the counts at top level.
-    let mut body = shown.clone();
-    (body["queue"], body["stats"]) = (shown, stats);
+    // Some clients read the counts at top level.
+    let mut body = object.clone();
+    (body["queue"], body["stats"]) = (object, stats);
     body["computed_at"] = time::rfc3339(api.store().clock().now_ms()).into();
     Ok(response::json(StatusCode::OK, &body))
 }
 
-/// `POST /queues/{name}/pause`: jobs may come, none is handed out. A queue that is new springs into existence.
+/// `POST /queues/{name}/pause`: fetches get no jobs of the queue; enqueues still work. A queue that does not exist is
+/// created.
 pub(crate) async fn pause(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, true).await?)))
+    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, PauseAction::Pause).await?)))
 }
 
 /// `POST /queues/{name}/resume`.
 pub(crate) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, false).await?)))
+    Ok(response::json(StatusCode::OK, &with_wrapper(&name, set_paused(&api, &name, PauseAction::Resume).await?)))
 }
 
-/// `POST /admin/queues/{name}/pause`, which answers without a wrapper.
+/// `POST /admin/queues/{name}/pause`, whose response has no wrapper.
 pub(crate) async fn pause_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, true).await?))
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, PauseAction::Pause).await?))
 }
 
 /// `POST /admin/queues/{name}/resume`.
 pub(crate) async fn resume_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, false).await?))
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, PauseAction::Resume).await?))
 }
 
-async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, ApiError> {
+async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Value, ApiError> {
     names::check_queue("name", name)?;
     let by = api.actor();
-    let Some(since) = api.store().pause_queue(name, pauses, &by).await? else {
-        let message = "As many queues are paused as may be.";
+    let Some(since) = api.store().pause_queue(name, action.is_pause(), &by).await? else {
+        let message = "The limit on the number of paused queues is reached.";
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
-    tracing::info!(queue = name, by, "{}", if pauses { "queue paused" } else { "queue resumed" });
+    let (field, at) = match action {
+        PauseAction::Pause => {
+            tracing::info!(queue = name, by, "queue paused");
+            ("paused_at", since)
+        }
+        PauseAction::Resume => {
+            tracing::info!(queue = name, by, "queue resumed");
+            ("resumed_at", None)
+        }
+    };
     let now = || api.store().clock().now_ms();
-    let (field, at) = if pauses { ("paused_at", since) } else { ("resumed_at", None) };
-    let mut shown = json!({"name": name, "paused": pauses, "status": status(pauses)});
-    shown[field] = time::rfc3339(at.unwrap_or_else(now)).into();
-    Ok(shown)
+    let paused = action.is_pause();
+    let mut object = json!({"name": name, "paused": paused, "status": status(paused)});
+    object[field] = time::rfc3339(at.unwrap_or_else(now)).into();
+    Ok(object)
 }
 
-fn wrapped(name: &str, mut shown: Value) -> Value {
-    shown["queue"] = json!({"name": name, "paused": shown["paused"], "status": shown["status"]});
-    shown
+fn with_wrapper(name: &str, mut object: Value) -> Value {
+    object["queue"] = json!({"name": name, "paused": object["paused"], "status": object["status"]});
+    object
 }
 
 fn status(is_paused: bool) -> &'static str {
     if is_paused { "paused" } else { "active" }
 }
 
-/// Whether the caller sees nothing of other tenants, and queues are not its own.
+/// Returns true if the caller shares its queues with other tenants, whose jobs it must not see.
 fn is_shared(api: &Api) -> bool {
     let scope = api.store().scope();
     scope.is_apart() && !scope.owns_queues()
 }
 
-/// A queue, and how it is shown under the name that the caller knows it by.
+/// Finds a queue, and describes it under the name by which the caller knows it.
 async fn find(api: &Api, name: &str) -> Result<(Queue, Value), ApiError> {
     let (scope, missing) = (api.store().scope(), || ApiError::not_found("queue", name));
     if scope.tenant().is_some() && names::check_queue("name", name).is_err() {
-        return Err(missing()); // of another's namespace, perhaps
+        return Err(missing()); // perhaps a queue of another namespace
     }
     let queue = api.store().queue(name).await?.ok_or_else(missing)?;
     let stats = match scope.tenant() {
@@ -130,19 +140,19 @@ async fn find(api: &Api, name: &str) -> Result<(Queue, Value), ApiError> {
         _ => api.store().queue_stats(name).await?,
     };
     let paused = api.store().paused_since(name).await?;
-    let mut shown = json!({"name": name, "status": status(paused.is_some()), "paused": paused.is_some()});
+    let mut object = json!({"name": name, "status": status(paused.is_some()), "paused": paused.is_some()});
     for (state, count) in &stats.counts {
-        shown[*state] = (*count).into();
+        object[*state] = (*count).into();
     }
-    shown["depth"] = stats.count(JobState::Available).into();
-    shown["oldest_available_at"] = stats.oldest_available.map(time::rfc3339).into();
+    object["depth"] = stats.count(JobState::Available).into();
+    object["oldest_available_at"] = stats.oldest_available.map(time::rfc3339).into();
     let latency = stats.oldest_available.map_or(0, |at| (api.store().clock().now_ms() - at).max(0));
-    shown["latency_ms"] = latency.into();
+    object["latency_ms"] = latency.into();
     if let Some(bound) = api.store().bound(name).await? {
-        shown["max_depth"] = bound.most.into();
+        object["max_depth"] = bound.most.into();
     }
     if let Some(since) = paused {
-        shown["paused_at"] = time::rfc3339(since).into();
+        object["paused_at"] = time::rfc3339(since).into();
     }
-    Ok((queue, shown))
+    Ok((queue, object))
 }

@@ -1,4 +1,4 @@
-//! Rate limits: how they are used, and overrides of them.
+//! Rate limits: their usage, and overrides.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -14,11 +14,11 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// Parts of a divided key that one answer shows.
-const MOST_PARTS: usize = 100;
+/// The number of partitions of a key that one response contains.
+const MOST_PARTITIONS: usize = 100;
 
-/// What to look at when a limit is refused.
-pub(crate) const HINT: &str = "docs/dispatch.md tells how a limit is written.";
+/// The hint for a limit that failed validation.
+pub(crate) const HINT: &str = "See docs/dispatch.md for the syntax of a limit.";
 
 /// `GET /rate-limits`.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
@@ -31,22 +31,22 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
 /// `GET /rate-limits/{key}`.
 pub(crate) async fn show(api: Api, PathParam(key): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, state) = find(&api, &key, &uri).await?;
-    let (total, parts) = match key.scope {
-        LimitScope::Key => api.store().limit_parts(&key, MOST_PARTS).await?,
+    let (total, partitions) = match key.scope {
+        LimitScope::Key => api.store().limit_parts(&key, MOST_PARTITIONS).await?,
         _ => (0, Vec::new()),
     };
     let state = state.ok_or_else(|| missing(&key))?;
     let mut body = describe(&state);
     if total > 0 {
-        let held_by_parts = parts.iter().map(LimitState::waiting).sum();
-        body["waiting_count"] = state.waiting().max(held_by_parts).into();
-        body["partitions"] = parts.iter().map(describe).collect::<Vec<_>>().into();
+        let held_by_partitions = partitions.iter().map(LimitState::waiting).sum();
+        body["waiting_count"] = state.waiting().max(held_by_partitions).into();
+        body["partitions"] = partitions.iter().map(describe).collect::<Vec<_>>().into();
         body["partitions_total"] = total.into();
     }
     Ok(rate_limit_headers::add_state(response::json(StatusCode::OK, &body), &state))
 }
 
-/// `PUT /rate-limits/{key}`: overrides what it names, perhaps for a while. A key that nobody has used yet will do.
+/// `PUT /rate-limits/{key}`: overrides parts of a limit, optionally until a point in time. The key need not be in use.
 pub(crate) async fn put(
     api: Api,
     PathParam(name): PathParam,
@@ -56,14 +56,16 @@ pub(crate) async fn put(
     let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let (key, state) = find(&api, &name, &uri).await?;
-    // What is listed can be overridden, whatever its key looks like.
+    // A key that is in use can be overridden even if its name is not valid for a new key.
     if let (Err(invalid), None) = (limit_change::check_key(&key), &state) {
-        return Err(ApiError::from(invalid).hint("GET /ojs/v1/rate-limits lists the keys that are in use."));
+        return Err(
+            ApiError::from(invalid).hint("Send GET /ojs/v1/rate-limits for a list of the keys that are in use.")
+        );
     }
     let refused = |invalid| ApiError::from(invalid).hint(HINT);
     let change = LimitChange::parse(&key.to_string(), fields.object()).map_err(refused)?;
     if let Some(state) = state.filter(|state| change.repeats(&state.quota, state.overridden.flatten())) {
-        return Ok(shown(&state));
+        return Ok(limit_response(&state));
     }
     if change.quota.is_empty() {
         return Err(refused(LimitChange::is_empty()));
@@ -71,25 +73,26 @@ pub(crate) async fn put(
     if !api.store().override_limit(&key, &change.quota, change.until).await? {
         return Err(refused(LimitChange::is_past(fields.get("expires_at").unwrap_or_default())));
     }
-    api.store().limit(&key).await?.map_or_else(|| Err(missing(&key)), |state| Ok(shown(&state)))
+    api.store().limit(&key).await?.map_or_else(|| Err(missing(&key)), |state| Ok(limit_response(&state)))
 }
 
-/// `DELETE /rate-limits/{key}`: what was overridden holds again.
+/// `DELETE /rate-limits/{key}`: removes an override.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, _) = find(&api, &name, &uri).await?;
     if !api.store().set_limit(&key, Layer::Override, None, None).await? {
-        let problem = ApiError::not_found("override", &name);
-        return Err(problem.hint("GET /ojs/v1/rate-limits shows an `override` with each limit that has one."));
+        let error = ApiError::not_found("override", &name);
+        return Err(error.hint("Send GET /ojs/v1/rate-limits: each limit with an override has the member `override`."));
     }
     match api.store().limit(&key).await? {
         Some(state) => Ok(response::json(StatusCode::OK, &describe(&state))),
-        // Nothing but the override said anything about it.
+        // The limit existed only as an override.
         None => Ok(response::json(StatusCode::OK, &named(&key, 0))),
     }
 }
 
-/// The limit that a path and its `scope` mean, and its state if it is known. Without a scope it is the key of jobs, unless only a
-/// limit of the server's is known, or possible, that is shown in the same way.
+/// Finds the limit of a path and its query parameter `scope`, and the state of the limit if it is known.
+///
+/// Without a scope, the key is one that jobs name, unless only a limit of a queue, type or tenant has that name, or can.
 async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<LimitState>), ApiError> {
     let query = Query::parse(uri);
     let keys = match query.get("scope") {
@@ -110,55 +113,56 @@ async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<Limi
 }
 
 fn missing(key: &LimitKey) -> ApiError {
-    let hint = "A key is known once a job that names it was enqueued; GET /ojs/v1/rate-limits lists them.";
+    let hint =
+        "A key exists once a job that names it was enqueued. Send GET /ojs/v1/rate-limits for a list of the keys.";
     ApiError::not_found("rate limit", &key.to_string()).hint(hint)
 }
 
-fn shown(state: &LimitState) -> Response {
+fn limit_response(state: &LimitState) -> Response {
     rate_limit_headers::add_state(response::json(StatusCode::OK, &describe(state)), state)
 }
 
 fn named(key: &LimitKey, waiting: u64) -> Value {
-    let mut shown = json!({"key": key.to_string(), "scope": key.scope.name(), "waiting_count": waiting});
+    let mut object = json!({"key": key.to_string(), "scope": key.scope.name(), "waiting_count": waiting});
     if let Some((whole, by, name)) = key.part() {
-        shown["partition"] = json!({"key": whole, "scope": by.name(), "name": name});
+        object["partition"] = json!({"key": whole, "scope": by.name(), "name": name});
     }
-    shown
+    object
 }
 
-/// A limit with all that is known about it.
+/// Describes a limit in full.
 pub(crate) fn describe(state: &LimitState) -> Value {
-    let mut shown = summary(state);
+    let mut object = summary(state);
     if let Some(most) = state.quota.concurrency {
-        shown["concurrency"]["available"] = u64::from(most).saturating_sub(state.running).into();
+        object["concurrency"]["available"] = u64::from(most).saturating_sub(state.running).into();
     }
     if state.quota.rate.is_some() {
-        shown["rate"]["window_resets_at"] = time::rfc3339(state.resets_at.unwrap_or(state.now)).into();
+        object["rate"]["window_resets_at"] = time::rfc3339(state.resets_at.unwrap_or(state.now)).into();
     }
     if state.quota.throttle.is_some() {
-        shown["throttle"]["next_allowed_at"] = time::rfc3339(state.next_start.max(state.now)).into();
+        object["throttle"]["next_allowed_at"] = time::rfc3339(state.next_start.max(state.now)).into();
     }
-    shown
+    object
 }
 
-/// A limit as lists show it.
+/// Describes a limit as an item of a list.
 fn summary(state: &LimitState) -> Value {
-    let mut shown = named(&state.key, state.waiting());
+    let mut object = named(&state.key, state.waiting());
     if let Some(most) = state.quota.concurrency {
-        shown["concurrency"] = json!({"limit": most, "active": state.running});
+        object["concurrency"] = json!({"limit": most, "active": state.running});
     }
     if let Some(rate) = state.quota.rate {
-        shown["rate"] = rate.to_json();
-        shown["rate"]["current_count"] = state.started.into();
+        object["rate"] = rate.to_json();
+        object["rate"]["current_count"] = state.started.into();
     }
     if let Some(throttle) = state.quota.throttle.map(Window::to_json) {
-        shown["throttle"] = throttle;
+        object["throttle"] = throttle;
     }
     if let Some(until) = state.hold_until {
-        shown["hold_until"] = time::rfc3339(until).into();
+        object["hold_until"] = time::rfc3339(until).into();
     }
     if let Some(until) = state.overridden {
-        shown["override"] = json!({"expires_at": until.map(time::rfc3339)});
+        object["override"] = json!({"expires_at": until.map(time::rfc3339)});
     }
-    shown
+    object
 }

@@ -1,4 +1,4 @@
-//! Results of jobs: one, perhaps as soon as it is there, or many at once.
+//! Results of jobs: one, optionally with a wait, or many at once.
 
 use crate::api::body::RequestBody;
 use crate::api::context::WaitingTime;
@@ -13,16 +13,18 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use std::time::{Duration, Instant};
 
-/// The longest wait for a result, and the one where nothing is said.
-pub(crate) const LONGEST_S: usize = 60;
-const USUAL_S: usize = 30;
-/// From one look at a job whose result is waited for to the next: longer each time.
-const SHORTEST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_secs(1);
-/// Jobs whose results one request reads.
+/// The longest wait for a result, in seconds.
+pub(crate) const LONGEST_WAIT_S: usize = 60;
+/// The default wait for a result, in seconds.
+const DEFAULT_WAIT_S: usize = 30;
+/// The first pause between two reads of a job whose result is awaited. Each pause is twice as long as the one before.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause between two reads.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The number of results that one request may read.
 pub(crate) const MOST_IDS: usize = 100;
 
-/// `GET /jobs/{id}/result`: 408 while there is none. `wait=true` waits for it.
+/// `GET /jobs/{id}/result`: 408 if there is no result. `wait=true` waits for one.
 pub(crate) async fn show(
     api: Api,
     PathParam(id): PathParam,
@@ -30,14 +32,14 @@ pub(crate) async fn show(
     uri: Uri,
 ) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
-    let seconds = query.number("timeout", 0, LONGEST_S)?.unwrap_or(USUAL_S);
-    let patience = match query.get("wait") {
+    let seconds = query.number("timeout", 0, LONGEST_WAIT_S)?.unwrap_or(DEFAULT_WAIT_S);
+    let longest_wait = match query.get("wait") {
         None | Some("false") => Duration::ZERO,
         Some("true") => Duration::from_secs(seconds as u64),
         Some(other) => return Err(Invalid::field("wait", "true or false", other).into()),
     };
-    waiting.set(patience);
-    let (started, mut pause) = (Instant::now(), SHORTEST);
+    waiting.set(longest_wait);
+    let (started, mut pause) = (Instant::now(), SHORTEST_PAUSE);
     loop {
         let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
         if has_ended(&record) {
@@ -47,18 +49,18 @@ pub(crate) async fn show(
                 format!("{{\"job_id\":{},{}}}", json::quoted(&id), members(&record)),
             ));
         }
-        if started.elapsed() >= patience || api.is_draining() {
+        if started.elapsed() >= longest_wait || api.is_draining() {
             let message = format!("Job {id} is {} and has no result yet.", record.state);
-            let problem = ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
-            return Err(problem.with("job_id", &id).with("current_state", &record.state).retry_after(1));
+            let error = ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
+            return Err(error.with("job_id", &id).with("current_state", &record.state).retry_after(1));
         }
-        tokio::time::sleep(pause.min(patience.saturating_sub(started.elapsed()))).await;
-        pause = (pause * 2).min(LONGEST);
+        tokio::time::sleep(pause.min(longest_wait.saturating_sub(started.elapsed()))).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// `POST /jobs/results`: those that exist, by id.
-pub(crate) async fn read(api: Api, request: Request) -> Result<Response, ApiError> {
+/// `POST /jobs/results`: the results of the jobs that exist, by job id.
+pub(crate) async fn show_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let ids = body.fields()?.texts("ids", MOST_IDS)?.ok_or_else(|| Invalid::missing("ids", "an array of job ids"))?;
     let results: Vec<String> = api

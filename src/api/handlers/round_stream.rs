@@ -1,4 +1,4 @@
-//! Rounds as they happen, as server-sent events.
+//! The stream of planner rounds, as server-sent events.
 
 use super::event_stream;
 use crate::api::Api;
@@ -19,15 +19,15 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-/// How often a stream shows that it is there.
+/// The interval of the comments that keep an idle stream open.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Rounds sent at once to a reader that was away.
+/// The number of past rounds that a reader gets when it reconnects.
 const CATCH_UP: usize = 100;
-/// Before the first round of a rule.
+/// The position before the first round of a rule.
 const FIRST: &str = "0-0";
 
-/// Rules whose places an event's id holds, those with the latest rounds first.
-const MOST_PLACES: usize = 50;
+/// The number of rules whose positions fit into the id of an event.
+const MOST_POSITIONS: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
 pub(crate) async fn all_rounds(api: Api, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
@@ -51,18 +51,18 @@ pub(crate) async fn rounds_of(
     Ok(rounds(&api, &known, Some(name), &headers, permit).await)
 }
 
-/// The last event that a reader of a stream has seen, if it says so.
+/// Returns the id of the last event that the client received, from its headers.
 pub(crate) fn last_event(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id").and_then(|id| id.to_str().ok())
 }
 
-/// What a reader has seen and waits for.
+/// The state of an open stream.
 struct Reader {
     store: Store,
     signals: Receiver<Signal>,
     only: Option<String>,
-    places: Places,
-    /// Rules that may have rounds which no signal will tell of.
+    positions: Positions,
+    /// Rules that may have unsent rounds for which no signal will come.
     behind: Vec<String>,
     draining: tokio_util::sync::CancellationToken,
     session: Session,
@@ -80,18 +80,18 @@ async fn rounds(
     let signals = store.signals();
     let is_read = |rule: &str| known.has(rule) && only.as_deref().is_none_or(|only| only == rule);
     let last = last_event(headers).unwrap_or_default();
-    let mut places = Places::parse(last, is_read);
-    let behind = places.rules();
-    // Of other rules a reader wants what happens from now on, and its ids must say from where.
-    for rule in known.names().filter(|rule| is_read(rule)).take(MOST_PLACES) {
-        if places.of(rule).is_none()
+    let mut positions = Positions::parse(last, is_read);
+    let behind = positions.rules();
+    // Other rules start at their newest round. Their positions are recorded, because event ids contain them.
+    for rule in known.names().filter(|rule| is_read(rule)).take(MOST_POSITIONS) {
+        if positions.of(rule).is_none()
             && let Ok(newest) = store.recorded_rounds(rule, None, 1).await
         {
-            places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
+            positions.append(rule, newest.first().map_or(FIRST, |round| &round.id));
         }
     }
     let (draining, session) = (api.inner.draining.clone(), api.session());
-    let reader = Reader { store, signals, only, places, behind, draining, session, _permit: permit };
+    let reader = Reader { store, signals, only, positions, behind, draining, session, _permit: permit };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
@@ -109,7 +109,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 impl Reader {
-    /// The next rule that may have rounds which were not sent yet; `None` at the end.
+    /// Waits for a rule that may have unsent rounds; `None` ends the stream.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(rule) = self.behind.pop() {
@@ -122,44 +122,44 @@ impl Reader {
             };
             match signal {
                 Ok(Signal::Round { rule }) if self.only.as_ref().is_none_or(|only| *only == rule) => return Some(rule),
-                Ok(Signal::Missed) | Err(RecvError::Lagged(_)) => self.behind = self.places.rules(),
+                Ok(Signal::Missed) | Err(RecvError::Lagged(_)) => self.behind = self.positions.rules(),
                 Ok(_) => {}
                 Err(RecvError::Closed) => return None,
             }
         }
     }
 
-    /// Rounds of a rule that were not sent yet, oldest first. Without an earlier one, only the newest.
+    /// Returns the unsent rounds of a rule, oldest first. For a rule without a position, only the newest round.
     async fn fresh(&mut self, rule: &str) -> Vec<Result<Event, Infallible>> {
-        let seen = self.places.of(rule).map(str::to_owned);
+        let seen = self.positions.of(rule).map(str::to_owned);
         let most = if seen.is_some() { CATCH_UP } else { 1 };
-        // A store that is away loses events of this stream; the rounds themselves stay on record.
+        // While the store is unavailable, the stream misses events. The rounds themselves remain recorded.
         let recorded = self.store.recorded_rounds(rule, None, most).await.unwrap_or_default();
         let mut fresh: Vec<RecordedRound> =
             recorded.into_iter().take_while(|round| Some(&round.id) != seen.as_ref()).collect();
         fresh.reverse();
         let event = |round: RecordedRound| {
-            self.places.reach(rule, round.id);
-            Ok(Event::default().event("round").id(self.places.to_string()).data(round.document))
+            self.positions.advance(rule, round.id);
+            Ok(Event::default().event("round").id(self.positions.to_string()).data(round.document))
         };
         fresh.into_iter().map(event).collect()
     }
 }
 
-/// The last round of each rule that a reader was sent. Written `rule/id,rule/id`, it is the id of an event, with which a reader
-/// that comes back tells where it was.
+/// The last round of each rule that was sent, latest first. Displayed as `rule/id,rule/id`, it is the id of an event, with
+/// which a client resumes the stream.
 #[derive(Default)]
-struct Places(VecDeque<(String, String)>);
+struct Positions(VecDeque<(String, String)>);
 
-impl Places {
-    fn parse(text: &str, is_read: impl Fn(&str) -> bool) -> Places {
-        let mut places = Places::default();
-        for (rule, id) in text.split(',').take(MOST_PLACES).filter_map(|place| place.split_once('/')) {
-            if is_read(rule) && is_stream_id(id) && places.of(rule).is_none() {
-                places.append(rule, id);
+impl Positions {
+    fn parse(text: &str, is_read: impl Fn(&str) -> bool) -> Positions {
+        let mut positions = Positions::default();
+        for (rule, id) in text.split(',').take(MOST_POSITIONS).filter_map(|position| position.split_once('/')) {
+            if is_read(rule) && is_stream_id(id) && positions.of(rule).is_none() {
+                positions.append(rule, id);
             }
         }
-        places
+        positions
     }
 
     fn of(&self, rule: &str) -> Option<&str> {
@@ -174,15 +174,15 @@ impl Places {
         self.0.push_back((rule.to_owned(), id.to_owned()));
     }
 
-    fn reach(&mut self, rule: &str, id: String) {
+    fn advance(&mut self, rule: &str, id: String) {
         self.0.retain(|(known, _)| known != rule);
         self.0.push_front((rule.to_owned(), id));
     }
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for Positions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (rule, id)) in self.0.iter().take(MOST_PLACES).enumerate() {
+        for (number, (rule, id)) in self.0.iter().take(MOST_POSITIONS).enumerate() {
             write!(f, "{}{rule}/{id}", if number == 0 { "" } else { "," })?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Scheduling: what queues handed out within the last minute, and what holds for all of them.
+//! Scheduling: the dispatches of queues within the last minute, and the policy of all queues.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// What the store counts over.
+/// The window over which the store counts dispatches.
 const WINDOW: &str = "PT1M";
 
 /// `GET /admin/scheduling/stats`.
@@ -35,14 +35,14 @@ pub(crate) async fn config(api: Api) -> Result<Response, ApiError> {
     Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().known().await?)))
 }
 
-/// `PUT /admin/scheduling/config`: changes what it names.
+/// `PUT /admin/scheduling/config`: changes the members that the body contains.
 pub(crate) async fn put_config(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?.value()?;
     Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
 fn describe(known: &Known) -> Value {
-    let mut shown = known.dispatch.policy.scheduling_to_json();
-    shown["source"] = known.dispatch.scheduling_source().name().into();
-    shown
+    let mut object = known.dispatch.policy.scheduling_to_json();
+    object["source"] = known.dispatch.scheduling_source().name().into();
+    object
 }

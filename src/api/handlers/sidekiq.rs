@@ -1,4 +1,4 @@
-//! Jobs that wait in staging for a Sidekiq, by the id that Sidekiq knows them by.
+//! Jobs that wait in staging for a Sidekiq, by their Sidekiq id (jid).
 
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
@@ -8,15 +8,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-/// `GET /admin/sidekiq/jobs/{id}`: the staged job of a jid.
+/// `GET /admin/sidekiq/jobs/{id}`: the staged job with a jid.
 pub(crate) async fn show_job(api: Api, PathParam(jid): PathParam) -> Result<Response, ApiError> {
     let (found, is_truncated) = api.store().staged_job(&jid).await?;
     let Some(job) = found else {
         let hint = match is_truncated {
-            false => {
-                "It may have been promoted, and is Sidekiq's then, or it has not been taken from the staging queue."
-            }
-            true => "There were too many keys to look at all of them; look it up by rule and tenant instead.",
+            false => "The job may be in Sidekiq after its promotion, or still in the staging queue.",
+            true => "The search stopped at its limit of keys; search by rule and tenant instead.",
         };
         return Err(ApiError::not_found("staged job", &jid).hint(hint));
     };

@@ -12,20 +12,21 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long `/ready` waits for the store. Kubernetes' probes give up after a second.
+/// The time that `/ready` waits for the store. The probes of Kubernetes time out after a second by default.
 const READY_WITHIN: Duration = Duration::from_millis(900);
-/// Queues whose depth is measured for one scrape.
+/// The number of queues whose depth is measured for one scrape.
 const MOST_QUEUES: usize = 200;
-/// Plan rules that are looked at for one scrape.
-const TENANT_PORTIONS: usize = 10;
+/// The number of pages of tenants that are read for one scrape.
+const MOST_TENANT_PAGES: usize = 10;
+/// The number of plan rules that are read for one scrape.
 const MOST_RULES: usize = 50;
 
-/// `GET /health`: 200 while the store answers, else 503 in the same shape. Everybody may ask, so it costs the same however
-/// many queues there are.
+/// `GET /health`: 200 while the store responds, otherwise 503 in the same shape. The route is public, so its cost does not
+/// depend on the number of queues.
 pub(crate) async fn health(api: Api) -> Response {
     let started = Instant::now();
     let queues = api.store().queue_numbers().await;
-    // A whole number: that is what typed clients read.
+    // A whole number, because typed clients expect one.
     let latency_ms = started.elapsed().as_millis() as u64;
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
@@ -48,7 +49,7 @@ pub(crate) async fn health(api: Api) -> Response {
     with_retry_after(response::json(status, &body))
 }
 
-/// `GET /ready`: whether to send requests here.
+/// `GET /ready`: 200 if the server accepts requests, otherwise 503 with the reason.
 pub(crate) async fn ready(api: Api) -> Response {
     let reason = if api.is_draining() {
         Some("shutting down")
@@ -56,7 +57,7 @@ pub(crate) async fn ready(api: Api) -> Response {
         match api.store().ready_within(READY_WITHIN).await {
             Ok(()) => None,
             Err(Error::Backend(error)) => {
-                tracing::warn!(error, "not ready: Redis does not run our scripts");
+                tracing::warn!(error, "not ready: Redis cannot run scripts");
                 Some("the store does not run scripts")
             }
             Err(_) => Some("the store is not available"),
@@ -80,13 +81,13 @@ fn with_retry_after(mut response: Response) -> Response {
 
 /// `GET /metrics`.
 pub(crate) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, ApiError> {
-    // Without Redis there are no depths, but everything else is worth more than ever.
+    // The other metrics are most useful while Redis is unavailable, so they are returned without depths.
     if let Err(error) = measure_depths(&api).await {
         tracing::debug!(%error, "metrics without queue depths");
     }
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted_by(accept);
-    // A suite compares the type exactly when it asks for plain text; Prometheus asks for more and gets the version.
+    // The conformance suite accepts exactly `text/plain` and compares the type. Prometheus gets the type with a version.
     let kind = if accept == "text/plain" { accept } else { format.content_type() };
     let kind = HeaderValue::from_str(kind).map_err(|_| ApiError::internal())?;
     let mut response = api.metrics().encode(format).into_response();
@@ -114,10 +115,10 @@ async fn measure_depths(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// Those of the first portions; all others are known by their sum.
+/// Measures the tenants of the first pages by name, and the sum of all tenants.
 async fn measure_tenants(api: &Api) -> Result<(), Error> {
     let (mut cursor, mut tenants) = (0, Vec::new());
-    for _ in 0..TENANT_PORTIONS {
+    for _ in 0..MOST_TENANT_PAGES {
         let (next, some) = api.store().tenants_with_jobs(cursor, MOST_TENANTS).await?;
         tenants.extend(some);
         cursor = next;
@@ -144,7 +145,7 @@ async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
     let scheduling = api.store().scheduling(&names).await?;
     let (_, limits) = api.store().limits(0, MOST_KEYS).await?;
     let total = scheduling.total();
-    // A job's key may read like that of a queue: they share a label.
+    // The key of a job may equal the name of a queue; both share a label then.
     let mut levels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for limit in &limits {
         let level = levels.entry(limit.key.to_string()).or_default();

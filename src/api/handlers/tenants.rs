@@ -1,4 +1,4 @@
-//! Tenants: list, terms, limits, and how many jobs they have.
+//! Tenants: list, settings, limits, and statistics.
 
 use super::admin_jobs;
 use crate::api::body::RequestBody;
@@ -39,11 +39,11 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     };
     let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
     let roll = Roll::read(api.store(), api.registry().rules(), &filter, order).await?;
-    let shown: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
-    let ids: Vec<&str> = shown.iter().map(|tenant| tenant.id.as_str()).collect();
+    let page_items: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
+    let ids: Vec<&str> = page_items.iter().map(|tenant| tenant.id.as_str()).collect();
     let jobs = api.store().tenant_jobs(&ids).await?;
     let items: Vec<Value> =
-        shown.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
+        page_items.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
     let mut pagination = page.to_json(roll.tenants.len());
     pagination["truncated"] = roll.truncated.into();
     Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
@@ -54,7 +54,7 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
     found(&api, &id, StatusCode::OK).await
 }
 
-/// `PUT /admin/tenants/{id}`: sets a tenant's terms as a whole.
+/// `PUT /admin/tenants/{id}`: replaces all settings of a tenant.
 pub(crate) async fn put(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     check(&id)?;
     let body = RequestBody::read(&api, request).await?.value()?;
@@ -65,7 +65,7 @@ pub(crate) async fn put(api: Api, PathParam(id): PathParam, request: Request) ->
     found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
-/// `PUT /admin/tenants/{id}/limits`: changes the limits that it names.
+/// `PUT /admin/tenants/{id}/limits`: changes the limits that the body contains.
 pub(crate) async fn put_limits(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     check(&id)?;
     let body = RequestBody::read(&api, request).await?.value()?;
@@ -82,17 +82,17 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Resu
         Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
         Removed::Restored => "file",
         Removed::InFile => {
-            let message = format!("Tenant {id} stands in the configuration file and was not changed at run time.");
-            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
-            return Err(problem.hint("Remove it from the file and restart, or PUT other terms in their place."));
+            let message = format!("Tenant {id} is set in the configuration file and was not changed at run time.");
+            let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
+            return Err(error.hint("Remove it from the file and restart, or PUT other settings in their place."));
         }
         Removed::Unknown => {
-            let problem = ApiError::not_found("tenant", &id);
-            return Err(problem.hint("It has no terms of its own that could be removed."));
+            let error = ApiError::not_found("tenant", &id);
+            return Err(error.hint("The tenant has no settings of its own to remove."));
         }
     };
     let jobs_kept = (jobs.total() > 0)
-        .then(|| format!("{} jobs are kept, and served on the terms that hold now ({holds})", jobs.total()));
+        .then(|| format!("{} jobs remain and are served with the settings that apply now ({holds})", jobs.total()));
     let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
     Ok(response::json(StatusCode::OK, &body))
 }
@@ -102,36 +102,37 @@ pub(crate) async fn stats(api: Api, PathParam(id): PathParam) -> Result<Response
     check_own(&api, &id)?;
     let served = served(&api, &id).await?;
     let jobs = jobs_of(&api, &id).await?;
-    // What nobody counted is not nothing.
+    // A value that was not counted is null, not 0.
     let statistics = api.store().tenant_statistics(&id).await?;
-    let did = Some(&statistics).filter(|statistics| statistics.counted);
-    let per_minute = |rate: fn(&TenantStatistics) -> f64| did.map(|did| (rate(did) * 100.0).round() / 100.0);
+    let counted = Some(&statistics).filter(|statistics| statistics.counted);
+    let per_minute =
+        |rate: fn(&TenantStatistics) -> f64| counted.map(|counted| (rate(counted) * 100.0).round() / 100.0);
     let mut body = json!({
         "tenant_id": id,
         "total_jobs": jobs.total(),
         "jobs": by_state(&jobs),
         "throughput": {
-            "processed_per_minute": per_minute(|did| did.processed_per_minute),
-            "enqueued_per_minute": per_minute(|did| did.enqueued_per_minute),
+            "processed_per_minute": per_minute(|counted| counted.processed_per_minute),
+            "enqueued_per_minute": per_minute(|counted| counted.enqueued_per_minute),
         },
         "limits": usage(&api, &id, &served.terms.limits, &jobs).await?,
         "fairness": {
             "weight": served.terms.weight.unwrap_or(Weight::ONE).to_json(),
-            "effective_share": match did {
+            "effective_share": match counted {
                 Some(_) => api.inner.neighbors.expected_share(&id).await?.map(share),
                 None => None,
             },
-            "actual_share": did.map(|did| share(did.worker_share)),
+            "actual_share": counted.map(|counted| share(counted.worker_share)),
         },
-        "counted": did.is_some(),
+        "counted": counted.is_some(),
         "computed_at": time::rfc3339(api.store().clock().now_ms()),
     });
-    body["jobs"]["completed_24h"] = did.map(|did| did.day.completed).into();
-    body["jobs"]["failed_24h"] = did.map(|did| did.day.failed).into();
+    body["jobs"]["completed_24h"] = counted.map(|counted| counted.day.completed).into();
+    body["jobs"]["failed_24h"] = counted.map(|counted| counted.day.failed).into();
     Ok(response::json(StatusCode::OK, &body))
 }
 
-/// A share to four places.
+/// Rounds a share to four decimal places.
 fn share(part: f64) -> f64 {
     (part * 1e4).round() / 1e4
 }
@@ -142,12 +143,12 @@ pub(crate) async fn jobs(api: Api, PathParam(id): PathParam, uri: Uri) -> Result
     admin_jobs::list_of(&api, &uri, Some(id)).await
 }
 
-/// Limits with what counts against them.
+/// Describes the limits of a tenant with their usage.
 async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, ApiError> {
-    let mut shown = json!({});
+    let mut object = json!({});
     let mut put = |name: &str, limit: Option<u64>, current: u64| {
         if let Some(limit) = limit {
-            shown[name] = json!({"limit": limit, "current": current});
+            object[name] = json!({"limit": limit, "current": current});
         }
     };
     put("max_concurrency", limits.max_concurrency.map(u64::from), jobs.active);
@@ -156,9 +157,9 @@ async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) ->
     if let Some(rate) = limits.max_enqueue_rate {
         let current = api.store().enqueued_lately(id, rate.period).await?;
         put("max_enqueue_rate", Some(u64::from(rate.limit)), current);
-        shown["max_enqueue_rate"]["period"] = rate.to_json()["period"].clone();
+        object["max_enqueue_rate"]["period"] = rate.to_json()["period"].clone();
     }
-    Ok(shown)
+    Ok(object)
 }
 
 async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
@@ -183,14 +184,14 @@ async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiE
 }
 
 fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
-    let mut shown = served.terms.to_json();
-    shown["tenant_id"] = id.into();
-    shown["source"] = served.source.into();
-    shown["tier"] = served.tier.clone().into();
-    shown["created_at"] = served.created.map(time::rfc3339).into();
-    shown["total_jobs"] = jobs.total().into();
-    shown["jobs"] = by_state(jobs);
-    shown
+    let mut object = served.terms.to_json();
+    object["tenant_id"] = id.into();
+    object["source"] = served.source.into();
+    object["tier"] = served.tier.clone().into();
+    object["created_at"] = served.created.map(time::rfc3339).into();
+    object["total_jobs"] = jobs.total().into();
+    object["jobs"] = by_state(jobs);
+    object
 }
 
 fn by_state(jobs: &TenantJobs) -> Value {
@@ -203,13 +204,13 @@ fn by_state(jobs: &TenantJobs) -> Value {
     })
 }
 
-/// Refuses, as if there were none, a tenant that is not the caller's, whose key is another's.
+/// Refuses a tenant that is not in the scope of the request. The error is the same as for a tenant that does not exist.
 fn check_own(api: &Api, id: &str) -> Result<(), ApiError> {
     check(id)?;
     if api.store().scope().admits(Some(id)) { Ok(()) } else { Err(ApiError::not_found("tenant", id)) }
 }
 
-/// Refuses what can be nobody's id.
+/// Refuses a text that is not a valid tenant id.
 fn check(id: &str) -> Result<(), ApiError> {
     if id == tenant::DEFAULT || tenant::is_id(id) {
         return Ok(());
@@ -222,10 +223,10 @@ impl From<TenantSettingsRefused> for ApiError {
         match refusal {
             TenantSettingsRefused::Mistakes(problems) => validation_failed("tenant", &problems),
             TenantSettingsRefused::Busy(jobs) => {
-                let message = format!("The tenant has {} jobs that have not ended.", jobs.total());
-                let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message);
-                problem.with_number("total_jobs", jobs.total() as usize).hint(
-                    "With ?force=true its jobs are kept, and served on the terms of its tier or the default ones.",
+                let message = format!("The tenant has {} jobs that have not finished.", jobs.total());
+                let error = ApiError::new(StatusCode::CONFLICT, "conflict", message);
+                error.with_number("total_jobs", jobs.total() as usize).hint(
+                    "Send ?force=true to remove the settings anyway; the jobs remain and are served with the settings of the tier or the defaults.",
                 )
             }
             TenantSettingsRefused::Store(error) => error.into(),

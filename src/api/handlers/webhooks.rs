@@ -1,4 +1,4 @@
-//! Subscriptions to events, and what became of their deliveries.
+//! Webhook subscriptions and their deliveries.
 
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -14,10 +14,10 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::json;
 
-/// Attempts to change a subscription while others change it.
+/// The number of attempts to change a subscription while other requests change it.
 const ATTEMPTS: usize = 8;
 
-/// `POST /webhooks/subscriptions`. Its secret is shown here and never again.
+/// `POST /webhooks/subscriptions`. Only this response contains the secret.
 pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     body.fields()?;
@@ -27,27 +27,28 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     match api.store().subscribe(&new, None).await? {
         SaveSubscriptionOutcome::Done => Ok(with_secret(StatusCode::CREATED, &new)),
         SaveSubscriptionOutcome::Full | SaveSubscriptionOutcome::Stale => {
-            let message = "There are as many subscriptions as there may be.";
-            Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
+            let message = "The limit on the number of subscriptions is reached.";
+            Err(ApiError::new(StatusCode::CONFLICT, "conflict", message)
+                .hint("Delete a subscription that is not needed any more."))
         }
     }
 }
 
-/// `GET /webhooks/subscriptions`, the oldest first.
+/// `GET /webhooks/subscriptions`, oldest first.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_query(&Query::parse(&uri))?;
     let all = api.store().subscriptions().await?;
-    let shown: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
-    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["subscriptions"]).paged(page, all.len()))
+    let page_items: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
+    Ok(ListResponse::new(&format!("[{}]", page_items.join(",")), &["subscriptions"]).paged(page, all.len()))
 }
 
 /// `GET /webhooks/subscriptions/{id}`.
 pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    Ok(wrapped(&find(&api, &id).await?))
+    Ok(subscription_response(&find(&api, &id).await?))
 }
 
-/// `PATCH /webhooks/subscriptions/{id}`: changes what it names.
-pub(crate) async fn change(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+/// `PATCH /webhooks/subscriptions/{id}`: changes the members that the body contains.
+pub(crate) async fn update(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     body.fields()?;
     for _ in 0..ATTEMPTS {
@@ -55,14 +56,14 @@ pub(crate) async fn change(api: Api, PathParam(id): PathParam, request: Request)
         let new = old.changed(body.as_str())?;
         check(&api, &new).await?;
         if api.store().subscribe(&new, Some(&old)).await? == SaveSubscriptionOutcome::Done {
-            return Ok(wrapped(&new));
+            return Ok(subscription_response(&new));
         }
     }
     Err(busy(&id))
 }
 
-/// `POST /webhooks/subscriptions/{id}/rotate-secret`: the old one still signs for a day.
-pub(crate) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+/// `POST /webhooks/subscriptions/{id}/rotate-secret`: the old secret signs deliveries as well for one more day.
+pub(crate) async fn rotate_secret(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         let new = old.rotated(secret(), api.store().clock().now_ms());
@@ -73,7 +74,7 @@ pub(crate) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Respons
     Err(busy(&id))
 }
 
-/// `DELETE /webhooks/subscriptions/{id}`: what waits for it is not sent any more.
+/// `DELETE /webhooks/subscriptions/{id}`: its pending deliveries are not sent any more.
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
@@ -84,8 +85,8 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Respons
     Err(busy(&id))
 }
 
-/// `GET /webhooks/deliveries`: those that wait, or with `status=dead` those that were given up.
-pub(crate) async fn deliveries(api: Api, uri: Uri) -> Result<Response, ApiError> {
+/// `GET /webhooks/deliveries`: pending deliveries, or with `status=dead` those whose retries are exhausted.
+pub(crate) async fn list_deliveries(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
     let dead = match query.get("status").unwrap_or("pending") {
@@ -94,21 +95,21 @@ pub(crate) async fn deliveries(api: Api, uri: Uri) -> Result<Response, ApiError>
         other => return Err(Invalid::field("status", "`pending` or `dead`", other).into()),
     };
     let (ids, total) = api.store().delivery_ids(dead, page.offset, page.limit).await?;
-    let mut shown = Vec::new();
+    let mut page_items = Vec::new();
     for id in &ids {
-        shown.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
+        page_items.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
     }
-    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["deliveries"]).paged(page, total))
+    Ok(ListResponse::new(&format!("[{}]", page_items.join(",")), &["deliveries"]).paged(page, total))
 }
 
 /// `GET /webhooks/deliveries/{id}`.
-pub(crate) async fn delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+pub(crate) async fn show_delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let delivery = api.store().delivery(&id).await?.ok_or_else(|| ApiError::not_found("delivery", &id))?;
     Ok(response::raw_json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
 }
 
-/// `POST /webhooks/deliveries/{id}/retry`: one that was given up is tried again.
-pub(crate) async fn redeliver(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+/// `POST /webhooks/deliveries/{id}/retry`: makes a dead delivery pending again.
+pub(crate) async fn retry_delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().redeliver(&id).await? {
         true => Ok(response::json(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
         false => Err(ApiError::not_found("delivery", &id)),
@@ -117,9 +118,9 @@ pub(crate) async fn redeliver(api: Api, PathParam(id): PathParam) -> Result<Resp
 
 async fn check(api: &Api, subscription: &Subscription) -> Result<(), ApiError> {
     let expected = "an https:// URL of a public host";
-    api.inner.sender.check(&subscription.url).await.map_err(|problem| {
+    api.inner.sender.check(&subscription.url).await.map_err(|error| {
         let invalid =
-            Invalid { problem: format!("must be {expected}: {problem}"), ..Invalid::field("url", expected, "") };
+            Invalid { problem: format!("must be {expected}: {error}"), ..Invalid::field("url", expected, "") };
         ApiError::from(Invalid { received: None, ..invalid })
     })
 }
@@ -128,15 +129,15 @@ async fn find(api: &Api, id: &str) -> Result<Subscription, ApiError> {
     api.store().subscription(id).await?.ok_or_else(|| ApiError::not_found("subscription", id))
 }
 
-fn wrapped(subscription: &Subscription) -> Response {
+fn subscription_response(subscription: &Subscription) -> Response {
     response::raw_json(StatusCode::OK, format!("{{\"subscription\":{}}}", subscription.to_json()))
 }
 
 fn with_secret(status: StatusCode, subscription: &Subscription) -> Response {
-    let mut shown = subscription.to_json();
-    shown.pop();
+    let mut object = subscription.to_json();
+    object.pop();
     let secret = json::quoted(subscription.secret());
-    response::raw_json(status, format!("{{\"subscription\":{shown},\"secret\":{secret}}}}}"))
+    response::raw_json(status, format!("{{\"subscription\":{object},\"secret\":{secret}}}}}"))
 }
 
 fn describe(delivery: &Delivery) -> String {
@@ -148,14 +149,14 @@ fn describe(delivery: &Delivery) -> String {
         "attempts": delivery.tries,
         "created_at": time::rfc3339(delivery.created),
     });
-    let mut shown = body.to_string();
-    shown.pop();
-    // Both are JSON already.
+    let mut object = body.to_string();
+    object.pop();
+    // Error and event are stored as JSON.
     let error = delivery.error.as_deref().unwrap_or("null");
-    format!("{shown},\"last_error\":{error},\"event\":{}}}", delivery.body)
+    format!("{object},\"last_error\":{error},\"event\":{}}}", delivery.body)
 }
 
-/// 256 bits that nobody can guess.
+/// Generates a secret of 256 random bits.
 fn secret() -> String {
     use sha2::Digest;
     let random: [String; 4] = std::array::from_fn(|_| uuid::Uuid::new_v4().to_string());
@@ -163,6 +164,6 @@ fn secret() -> String {
 }
 
 fn busy(id: &str) -> ApiError {
-    let message = format!("Subscription {id} is being changed by others all the time.");
-    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Try again.")
+    let message = format!("Subscription {id} was changed by other requests at the same time.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Send the request again.")
 }

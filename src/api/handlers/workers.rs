@@ -1,4 +1,4 @@
-//! Workers: ack, nack, heartbeat, register, goodbye.
+//! Workers: ack, nack, heartbeat, register, deregister.
 
 use super::fetch;
 use crate::api::body::{Fields, RequestBody};
@@ -17,7 +17,7 @@ use axum::response::Response;
 use futures_util::TryFutureExt;
 use futures_util::future::join_all;
 
-/// Jobs, queues or labels that a heartbeat names.
+/// The number of jobs, queues or labels that a heartbeat may name.
 pub(crate) const MOST_NAMES: usize = 1000;
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
@@ -42,13 +42,13 @@ pub(crate) async fn ack(api: Api, request_id: RequestId, request: Request) -> Re
             let fields = Fields::of(object);
             ack_one(api, fields.job_id()?, &fields, key).await
         }
-        .map_err(move |problem: ApiError| problem.within(&format!("acks[{index}]")))
+        .map_err(move |error: ApiError| error.within(&format!("acks[{index}]")))
     });
-    // Sent together, they go as one call; each has its own result.
+    // The acks run concurrently, so that group commit sends them as one script call. Each has its own result.
     let results: Vec<String> = join_all(acks)
         .await
         .into_iter()
-        .map(|result| result.unwrap_or_else(|problem| problem.body(request_id.as_str())))
+        .map(|result| result.unwrap_or_else(|error| error.body(request_id.as_str())))
         .collect();
     Ok(response::raw_json(StatusCode::OK, format!("{{\"results\":[{}]}}", results.join(","))))
 }
@@ -140,7 +140,8 @@ fn with_job(mut body: String, record: &Record) -> String {
     body
 }
 
-/// A client that repeats an ack or nack with the same key gets the first answer instead of a conflict.
+/// Reads the idempotency key. A client that repeats an ack or nack with the same key gets the first response instead of a
+/// conflict.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let key = value.to_str().unwrap_or_default();
@@ -165,7 +166,7 @@ pub(crate) async fn heartbeat(api: Api, request: Request) -> Result<Response, Ap
     Ok(response::raw_json(StatusCode::OK, body))
 }
 
-/// `POST /workers/register`, flat or inside `worker`.
+/// `POST /workers/register`, with the members at top level or inside `worker`.
 pub(crate) async fn register(api: Api, request: Request) -> Result<Response, ApiError> {
     let body = RequestBody::read(&api, request).await?;
     let outer = body.fields()?;
@@ -193,14 +194,14 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     Ok(response::json(StatusCode::OK, &body))
 }
 
-/// `DELETE /workers/{id}`: what it still held is available again.
+/// `DELETE /workers/{id}`: returns its active jobs to their queues.
 pub(crate) async fn deregister(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| ApiError::not_found("worker", &id))?;
     let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
     Ok(response::json(StatusCode::OK, &body))
 }
 
-/// The pool that somebody names, which must be there.
+/// Finds a pool by its name; an unknown pool is an error.
 pub(crate) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<Pool>, ApiError> {
     let Some(name) = name else { return Ok(None) };
     let known = api.registry().rules().known().await?;
@@ -208,11 +209,11 @@ pub(crate) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<P
         Some(pool) => Ok(Some(pool.clone())),
         None => Err(ApiError::not_found("pool", name)
             .with("field", "pool")
-            .hint("GET /ojs/v1/admin/pools lists the pools.")),
+            .hint("Send GET /ojs/v1/admin/pools for a list of the pools.")),
     }
 }
 
-/// The union of the dialects: jobs as `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
+/// Reads a heartbeat in any of its dialects: the jobs are in `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
 fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     let id = fields.text("id")?.filter(|_| fields.get("worker_id").is_none());
     id.iter().try_for_each(|id| names::check_worker("id", id))?;
@@ -232,10 +233,10 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     let queues = fields.texts("queues", MOST_NAMES)?;
     fields.texts("labels", MOST_NAMES)?;
     fields.number("concurrency", 0)?;
-    let told =
+    let described =
         ["hostname", "pid", "queues", "concurrency", "labels", "pool", "version", "started_at", "strategy", "weights"];
-    // Kept as JSON text: only people and dashboards read it.
-    let kept = |name| Some((name, fields.get(name).filter(|value| value.len() <= 4096)?.to_owned()));
+    // Stored as JSON text, because only people and dashboards read it.
+    let stored = |name| Some((name, fields.get(name).filter(|value| value.len() <= 4096)?.to_owned()));
     Ok(Heartbeat {
         worker,
         state,
@@ -244,17 +245,17 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
         pool: fields.text("pool")?,
         registers: false,
         preference: preference(fields, queues)?,
-        fields: told.into_iter().filter_map(kept).collect(),
+        fields: described.into_iter().filter_map(stored).collect(),
     })
 }
 
-/// The strategy and weights of a worker, for the queues that it names, or that have a weight.
+/// Reads the strategy and weights of a worker, for the queues that it names, or else those that have a weight.
 fn preference(fields: &Fields<'_>, queues: Option<Vec<String>>) -> Result<Option<Preference>, Invalid> {
-    let weighed = || {
+    let weighted = || {
         let object = fields.get("weights").and_then(|weights| json::Object::parse(weights).ok());
         object.iter().flat_map(|object| object.members()).map(|member| member.name.to_string()).collect()
     };
-    let queues: Vec<String> = queues.unwrap_or_else(weighed);
+    let queues: Vec<String> = queues.unwrap_or_else(weighted);
     let Some(Choice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
     if queues.len() > fetch::MOST_QUEUES {
         let expected = format!("at most {} queues", fetch::MOST_QUEUES);

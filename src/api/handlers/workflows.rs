@@ -1,7 +1,7 @@
-//! Workflows: begin, list, look up, cancel.
+//! Workflows: create, list, show, cancel.
 
 use super::{jobs, progress};
-use crate::api::body::RequestBody;
+use crate::api::body::{EnqueueKind, RequestBody};
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -21,8 +21,8 @@ pub(crate) const STATES: [&str; 4] = ["running", "completed", "failed", "cancell
 /// The types of workflows.
 pub(crate) const TYPES: [&str; 3] = ["chain", "group", "batch"];
 
-/// `POST /workflows`: all of it is stored, or nothing.
-pub(crate) async fn begin(api: Api, request: Request) -> Result<Response, ApiError> {
+/// `POST /workflows`: stores all jobs of a workflow, or nothing.
+pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
     let context = jobs::context(&api, request.headers())?;
     let headers = jobs::HeaderOptions::parse(&api, request.headers())?;
     let body = RequestBody::read(&api, request).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn begin(api: Api, request: Request) -> Result<Response, ApiErr
         match api.enqueue_service().start_workflow(&mut new, &header).await? {
             StartWorkflowOutcome::Stored(record) => break record,
             StartWorkflowOutcome::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
-                tokio::time::sleep(jobs::ROOM_EVERY).await;
+                tokio::time::sleep(jobs::BLOCKED_RETRY_INTERVAL).await;
             }
             StartWorkflowOutcome::Bounded { queue, depth, most, strategy } => {
                 return Err(ApiError::queue_full(&queue, depth, most, &strategy));
@@ -42,20 +42,23 @@ pub(crate) async fn begin(api: Api, request: Request) -> Result<Response, ApiErr
             StartWorkflowOutcome::Full { rule, most, staged } => {
                 return Err(ApiError::staging_full(&rule, most, staged));
             }
-            StartWorkflowOutcome::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
-            StartWorkflowOutcome::Stale => return Err(ApiError::internal()), // the enqueue service repeats the request itself
+            StartWorkflowOutcome::Limited(exceeded) => {
+                return Err(ApiError::tenant_limited(&exceeded, EnqueueKind::Single));
+            }
+            StartWorkflowOutcome::Stale => return Err(ApiError::internal()), // retried by the enqueue service
         }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
-    let mut response = shown(StatusCode::CREATED, &record);
-    // An id holds nothing that a header may not.
+    let mut response = workflow_response(StatusCode::CREATED, &record);
+    // Workflow ids are valid in a header.
     if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/workflows/{}", record.id)) {
         response.headers_mut().insert(LOCATION, location);
     }
     Ok(response)
 }
 
-/// `GET /workflows`: those that fit, without their parts and in no order. Each call looks at a bounded number of keys.
+/// `GET /workflows`: workflows that match the query, without their parts and in no particular order. Each call reads a
+/// bounded number of keys.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
@@ -87,7 +90,7 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
         return Err(missing());
     }
     let record = api.store().workflow(&id).await?.ok_or_else(missing)?;
-    Ok(shown(StatusCode::OK, &record))
+    Ok(workflow_response(StatusCode::OK, &record))
 }
 
 /// `GET /workflows/{id}/progress`.
@@ -108,28 +111,28 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
         return Err(ApiError::not_found("workflow", &id));
     }
     match api.store().cancel_workflow(&id).await? {
-        CancelWorkflowOutcome::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        CancelWorkflowOutcome::Done(record) => Ok(workflow_response(StatusCode::OK, &record)),
         CancelWorkflowOutcome::Missing => Err(ApiError::not_found("workflow", &id)),
-        CancelWorkflowOutcome::Ended(state) => Err(over(&id, &state)),
+        CancelWorkflowOutcome::Ended(state) => Err(already_ended(&id, &state)),
     }
 }
 
-/// The workflow itself, and again inside `workflow`.
-fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
+/// A workflow, at top level and inside `workflow`.
+fn workflow_response(status: StatusCode, record: &WorkflowRecord) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
     response::raw_json(status, response::wrapped("workflow", &plain, &[]))
 }
 
-/// The id of a new workflow is taken.
+/// The error for a new workflow whose id exists.
 fn duplicate(id: &str) -> ApiError {
-    let message = format!("`id` is taken: a workflow with the id {id} exists already.");
+    let message = format!("`id` is taken: a workflow with the id {id} already exists.");
     ApiError::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
 }
 
-/// The workflow has ended, so that it cannot be cancelled.
-fn over(id: &str, state: &str) -> ApiError {
-    let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
+/// The error for cancelling a workflow that has ended.
+fn already_ended(id: &str, state: &str) -> ApiError {
+    let message = format!("Workflow {id} is {state}; only a running workflow can be cancelled.");
     ApiError::new(StatusCode::CONFLICT, "conflict", message)
         .with("workflow_id", id)
         .with("current_state", state)

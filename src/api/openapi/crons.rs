@@ -1,126 +1,141 @@
-//! Crons: register, list, change, delete, run now, next times.
+//! Crons: register, list, update, delete, run now, next times.
 
-use super::Shapes;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::crons::MOST_TIMES;
 use serde_json::{Value, json};
 
 const OVERLAPS: [&str; 7] = ["skip", "allow", "cancel_previous", "cancel", "replace", "enqueue", "queue"];
 
-pub fn shapes() -> Shapes {
-    let answer =
-        object([("cron", refer("Cron")), ("cron_job", refer("Cron")), ("deleted?", flag()), ("name?", cron_name())]);
-    vec![("Cron", cron()), ("CronAnswer", answer), ("CronTimes", times())]
+pub fn schemas() -> Schemas {
+    let response = object([
+        ("cron", reference("Cron")),
+        ("cron_job", reference("Cron")),
+        ("deleted?", boolean()),
+        ("name?", cron_name()),
+    ]);
+    vec![("Cron", cron()), ("CronAnswer", response), ("CronTimes", times())]
 }
 
 fn cron() -> Value {
     object([
         ("name", cron_name()),
-        ("expression", text()),
-        ("cron", text()),
-        ("timezone", text()),
-        ("overlap_policy", one_of(&["skip", "allow", "cancel_previous", "enqueue"])),
-        ("enabled", flag()),
-        ("description?", text()),
-        ("tenant_id?", text()),
-        ("job_template", anything_named()),
-        ("type", text()),
-        ("queue?", text()),
-        ("args", list(any())),
-        ("meta?", anything_named()),
-        ("options?", anything_named()),
-        ("next_run_at", or_null(time())),
-        ("last_run_at", or_null(time())),
+        ("expression", string()),
+        ("cron", string()),
+        ("timezone", string()),
+        ("overlap_policy", enumeration(&["skip", "allow", "cancel_previous", "enqueue"])),
+        ("enabled", boolean()),
+        ("description?", string()),
+        ("tenant_id?", string()),
+        ("job_template", any_object()),
+        ("type", string()),
+        ("queue?", string()),
+        ("args", array(any())),
+        ("meta?", any_object()),
+        ("options?", any_object()),
+        ("next_run_at", nullable(timestamp())),
+        ("last_run_at", nullable(timestamp())),
         ("run_count", count()),
-        ("created_at", time()),
+        ("created_at", timestamp()),
     ])
 }
 
 fn times() -> Value {
     object([
-        ("expression", text()),
-        ("timezone", text()),
-        ("next_run_times", list(time())),
-        ("name?", text()),
-        ("enabled?", flag()),
+        ("expression", string()),
+        ("timezone", string()),
+        ("next_run_times", array(timestamp())),
+        ("name?", string()),
+        ("enabled?", boolean()),
     ])
 }
 
-/// Fields, or a word; what the fields may hold is told in the text.
+/// A cron expression. The pattern checks its form; the description has the values of the fields.
 fn expression() -> Value {
     let pattern = "^\\s*(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|@every +[0-9]+(ms|s|m|h|d)[0-9smhd]*|\
         [0-9A-Za-z*/,?#-]+(\\s+[0-9A-Za-z*/,?#-]+){4,5})\\s*$";
     json!({"type": "string", "pattern": pattern, "description": crate::job::cron::EXPECTED})
 }
 
-/// What can be changed. A template stands in `job_template`, or its members at top level.
+/// The members of a cron that a client may set. The members of `job_template` may be at top level instead.
 fn body() -> Value {
     request([
         ("expression?", expression()),
-        ("cron?", described(expression(), "The same.")),
-        ("schedule?", described(expression(), "The same.")),
-        ("timezone?", described(text(), crate::job::cron::TIMEZONE_EXPECTED)),
-        ("overlap_policy?", one_of(&OVERLAPS)),
-        ("enabled?", flag()),
-        ("description?", short(0, 1024)),
-        ("tenant_id?", described(text(), "The tenant of its jobs.")),
-        ("job_template?", anything_named()),
-        ("queue?", described(queue(), "The queue of its jobs, if their template names none.")),
-        ("type?", kind()),
-        ("args?", list(any())),
-        ("meta?", anything_named()),
-        ("options?", refer("JobOptions")),
+        ("cron?", with_description(expression(), "An alias of `expression`.")),
+        ("schedule?", with_description(expression(), "An alias of `expression`.")),
+        ("timezone?", with_description(string(), crate::job::cron::TIMEZONE_EXPECTED)),
+        ("overlap_policy?", enumeration(&OVERLAPS)),
+        ("enabled?", boolean()),
+        ("description?", string_of_length(0, 1024)),
+        ("tenant_id?", with_description(string(), "The tenant of the jobs.")),
+        ("job_template?", any_object()),
+        ("queue?", with_description(queue(), "The queue of the jobs, if the template names none.")),
+        ("type?", job_type()),
+        ("args?", array(any())),
+        ("meta?", any_object()),
+        ("options?", reference("JobOptions")),
     ])
 }
 
 pub fn register() -> Operation {
-    let named = with(body(), request([("name", cron_name())]));
-    let registered = with_one_of(named, &["expression", "cron", "schedule"]);
-    op("Register a cron, or change the one of that name")
-        .takes(with_one_of(registered, &["job_template", "type"]))
-        .gives(200, "It is changed.", refer("CronAnswer"))
+    let named = merge(body(), request([("name", cron_name())]));
+    let registered = requiring_one_of(named, &["expression", "cron", "schedule"]);
+    operation("Create a cron, or update the one with that name")
+        .request_body(requiring_one_of(registered, &["job_template", "type"]))
+        .response(200, "The cron was updated.", reference("CronAnswer"))
         .with_headers(&["Location"])
-        .gives(201, "It is registered.", refer("CronAnswer"))
+        .response(201, "The cron was created.", reference("CronAnswer"))
         .with_headers(&["Location"])
-        .fails(&[409])
+        .errors(&[409])
 }
 
-pub fn change() -> Operation {
-    op("Change what a request names of a cron")
-        .takes(with(body(), request([("name?", cron_name())])))
-        .gives(200, "It is changed.", refer("CronAnswer"))
-        .fails(&[409])
+pub fn update() -> Operation {
+    operation("Update the given members of a cron")
+        .request_body(merge(body(), request([("name?", cron_name())])))
+        .response(200, "The cron was updated.", reference("CronAnswer"))
+        .errors(&[409])
 }
 
 pub fn list_all() -> Operation {
-    let answer = with(page_of(&["crons", "cron_jobs"], refer("Cron")), object([("count", count())]));
-    op("All crons").query("enabled", flag(), "Only those that are, or are not.").paged().gives(200, "By name.", answer)
+    let response = merge(page_of(&["crons", "cron_jobs"], reference("Cron")), object([("count", count())]));
+    operation("List crons")
+        .query("enabled", boolean(), "Only crons that are enabled, or that are not.")
+        .paged()
+        .response(200, "Crons, by name.", response)
 }
 
 pub fn show() -> Operation {
-    op("Show a cron").gives(200, "The cron.", refer("CronAnswer"))
+    operation("Show a cron").response(200, "The cron.", reference("CronAnswer"))
 }
 
 pub fn remove() -> Operation {
-    op("Delete a cron: jobs that it made stay").gives(200, "It is gone.", refer("CronAnswer"))
+    operation("Delete a cron; jobs that it created remain").response(
+        200,
+        "The cron was deleted.",
+        reference("CronAnswer"),
+    )
 }
 
 pub fn run() -> Operation {
-    op("Run a cron now")
-        .gives(201, "The job that it made.", refer("JobAnswer"))
+    operation("Run a cron now")
+        .response(201, "The job that the cron created.", reference("JobAnswer"))
         .with_headers(&["Location"])
-        .fails(&[409])
+        .errors(&[409])
 }
 
 pub fn next_times() -> Operation {
-    op("When a cron will fire")
-        .query("count", integer(1, MOST_TIMES as i64), "How many times; 5 if it is not said.")
-        .gives(200, "Times.", refer("CronTimes"))
+    operation("List the next times of a cron")
+        .query("count", integer(1, MOST_TIMES as i64), "The number of times; 5 by default.")
+        .response(200, "The next times.", reference("CronTimes"))
 }
 
 pub fn preview() -> Operation {
     let body =
-        request([("expression", expression()), ("timezone?", text()), ("count?", integer(1, MOST_TIMES as i64))]);
-    op("When an expression would fire").takes(body).gives(200, "Times.", refer("CronTimes"))
+        request([("expression", expression()), ("timezone?", string()), ("count?", integer(1, MOST_TIMES as i64))]);
+    operation("List the next times of a cron expression").request_body(body).response(
+        200,
+        "The next times.",
+        reference("CronTimes"),
+    )
 }

@@ -1,85 +1,109 @@
-//! The dead letter: list, look at, retry, delete, one or many.
+//! The dead letter: list, show, retry or delete one or many jobs.
 
-use super::Shapes;
+use super::Schemas;
 use super::jobs::bulk_request;
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     let filter = closed(request([
-        ("queue?", text()),
-        ("type?", text()),
-        ("error_type?", text()),
-        ("since?", time()),
-        ("until?", time()),
+        ("queue?", string()),
+        ("type?", string()),
+        ("error_type?", string()),
+        ("since?", timestamp()),
+        ("until?", timestamp()),
         ("older_than?", duration()),
     ]));
-    vec![("DeadLetterBulk", with(bulk_request(), request([("filter?", filter), ("older_than?", duration())])))]
+    vec![("DeadLetterBulk", merge(bulk_request(), request([("filter?", filter), ("older_than?", duration())])))]
 }
 
 fn filtered(operation: Operation) -> Operation {
     operation
-        .query("queue", text(), "Jobs of this queue.")
-        .query("type", text(), "Jobs of this type.")
-        .query("error_type", text(), "Jobs whose last error was of this type.")
-        .query("since", time(), "Ended at this time or later.")
-        .query("until", time(), "Ended at this time or earlier.")
+        .query("queue", string(), "Only jobs of this queue.")
+        .query("type", string(), "Only jobs of this type.")
+        .query("error_type", string(), "Only jobs whose last error is of this type.")
+        .query("since", timestamp(), "Only jobs that ended at this time or later.")
+        .query("until", timestamp(), "Only jobs that ended at this time or earlier.")
         .paged()
 }
 
 pub fn list_all() -> Operation {
-    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of(&["jobs"], refer("Job")))
+    filtered(operation("List jobs in the dead letter")).response(
+        200,
+        "Jobs, newest first.",
+        page_of(&["jobs"], reference("Job")),
+    )
 }
 
 pub fn list_items() -> Operation {
-    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of(&["jobs"], refer("Job")))
+    filtered(operation("List jobs in the dead letter")).response(
+        200,
+        "Jobs, newest first.",
+        page_of(&["jobs"], reference("Job")),
+    )
 }
 
 pub fn stats() -> Operation {
-    let answer = object([
+    let response = object([
         ("total", count()),
-        ("by_queue", map(count())),
-        ("by_error_type", map(count())),
-        ("oldest_at", or_null(time())),
-        ("newest_at", or_null(time())),
+        ("by_queue", map_of(count())),
+        ("by_error_type", map_of(count())),
+        ("oldest_at", nullable(timestamp())),
+        ("newest_at", nullable(timestamp())),
         ("retention", object([("max_age_seconds", count()), ("max_count", count())])),
     ]);
-    op("How many jobs are in the dead letter").gives(200, "Counts.", answer)
+    operation("Count the jobs in the dead letter").response(200, "The counts.", response)
 }
 
 pub fn show() -> Operation {
-    op("Show a job of the dead letter").gives(200, "The job.", refer("JobBothWays"))
+    operation("Show a job in the dead letter").response(200, "The job.", reference("JobBothWays"))
 }
 
 pub fn show_to_admin() -> Operation {
-    op("Show a job of the dead letter, as admins see it").gives(200, "The job.", refer("JobOfAdmin"))
+    operation("Show a job in the dead letter, in the shape of the admin API").response(
+        200,
+        "The job.",
+        reference("JobOfAdmin"),
+    )
 }
 
-/// `override` is refused: the job is retried as it is.
-fn revives(summary: &'static str) -> Operation {
-    op(summary).may_take(object([("override?", serde_json::json!({"type": "null"}))]))
+/// A retry of a job. `override` is refused, because the job is retried unchanged.
+fn retries(summary: &'static str) -> Operation {
+    operation(summary).optional_request_body(object([("override?", serde_json::json!({"type": "null"}))]))
 }
 
 pub fn retry() -> Operation {
-    revives("Try a dead job again").gives(200, "It is available.", refer("JobBothWays"))
+    retries("Retry a dead job").response(200, "The job is available.", reference("JobBothWays"))
 }
 
 pub fn retry_as_admin() -> Operation {
-    revives("Try a dead job again").gives(200, "It is available.", refer("JobBothWays"))
+    retries("Retry a dead job").response(200, "The job is available.", reference("JobBothWays"))
 }
 
 pub fn retry_many() -> Operation {
-    op("Try dead jobs again").takes(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
+    operation("Retry dead jobs").request_body(reference("DeadLetterBulk")).response(
+        200,
+        "The number of changed jobs, and errors.",
+        reference("BulkAnswer"),
+    )
 }
 
-pub fn forget_many() -> Operation {
-    op("Delete dead jobs").takes(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
+pub fn delete_many() -> Operation {
+    operation("Delete dead jobs").request_body(reference("DeadLetterBulk")).response(
+        200,
+        "The number of changed jobs, and errors.",
+        reference("BulkAnswer"),
+    )
 }
 
-pub fn forget() -> Operation {
-    op("Delete a dead job").gives(200, "It is gone.", object([("deleted", flag()), ("job_id", text())]))
+pub fn delete() -> Operation {
+    operation("Delete a dead job").response(
+        200,
+        "The job was deleted.",
+        object([("deleted", boolean()), ("job_id", string())]),
+    )
 }
 
-pub fn forget_silently() -> Operation {
-    op("Delete a dead job").gives_nothing(204, "It is gone.")
+pub fn delete_as_admin() -> Operation {
+    operation("Delete a dead job").empty_response(204, "The job was deleted.")
 }

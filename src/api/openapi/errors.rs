@@ -1,59 +1,67 @@
-//! The errors of all routes, by status: one shape, and the codes that go with each.
+//! The error responses of all routes, by status: one schema, and the codes of each status.
 
-use super::schema::{anything_named, flag, object, one_of, open, text};
+use super::schema::{any_object, boolean, enumeration, object, open, string};
 use serde_json::{Map, Value, json};
 
-/// Status, what it means, and its codes.
+/// Status, description and codes.
 const ERRORS: &[(u16, &str, &[&str])] = &[
     (
         400,
-        "The request cannot be read, or a value of it is wrong.",
+        "The request is malformed, or a value in it is not valid.",
         &["invalid_payload", "invalid_request", "invalid_workflow"],
     ),
-    (401, "The server asks for an API key, and there was none or a wrong one.", &["unauthorized"]),
+    (401, "The API key is missing or not valid.", &["unauthorized"]),
     (
         403,
-        "The key's role may not do this, or the request names another tenant than the key's, or comes from a page of another origin.",
+        "The role of the API key does not permit the request, or the request names another tenant than the key, or it comes from a web page of another origin.",
         &["forbidden"],
     ),
-    (404, "There is no such thing, or it is another tenant's.", &["not_found"]),
-    (408, "The body did not arrive in time, or there is no result yet.", &["request_timeout", "timeout"]),
-    (409, "It is not in the state that this needs, or it exists already.", &["conflict", "duplicate"]),
+    (404, "The resource does not exist, or belongs to another tenant.", &["not_found"]),
+    (408, "The request body did not arrive in time, or the job has no result yet.", &["request_timeout", "timeout"]),
+    (409, "The resource is not in the required state, or already exists.", &["conflict", "duplicate"]),
     (
         413,
-        "The body, or a part of it, is too large.",
+        "The request body, or a part of it, is too large.",
         &["envelope_too_large", "metadata_too_large", "RESULT_TOO_LARGE", "BATCH_SIZE_EXCEEDED"],
     ),
-    (415, "The body is compressed.", &["unsupported"]),
+    (415, "The request body is compressed, which is not supported.", &["unsupported"]),
     (
         422,
-        "A policy's value is refused, or something is asked for that this server does not do.",
+        "A value of a policy is not valid, or the server does not support what the request asks for.",
         &["validation_error", "unsupported", "EXTENSION_NOT_SUPPORTED"],
     ),
-    (429, "There is no room now; try again later.", &["QUEUE_FULL", "TENANT_LIMIT_EXCEEDED", "rate_limited"]),
-    (500, "A bug, or an error of the store that nobody expected.", &["internal_error", "backend_error"]),
-    (503, "The store is away; try again later.", &["backend_unavailable"]),
-    (504, "The store did not answer in time.", &["backend_timeout"]),
-    (508, "What `server.pass_through` names sends requests back here.", &["internal_error"]),
+    (
+        429,
+        "A queue is full or a limit is reached. Retry later.",
+        &["QUEUE_FULL", "TENANT_LIMIT_EXCEEDED", "rate_limited"],
+    ),
+    (500, "An unexpected error of the server or its store.", &["internal_error", "backend_error"]),
+    (503, "The store is unavailable. Retry later.", &["backend_unavailable"]),
+    (504, "The store did not respond in time.", &["backend_timeout"]),
+    (
+        508,
+        "Forwarding loop: the server that `server.pass_through` names sends requests back to this server.",
+        &["internal_error"],
+    ),
 ];
 
-/// The name of an error's answer in `components`.
+/// The name of an error response in `components`.
 pub fn name(status: u16) -> String {
     format!("Error{status}")
 }
 
-/// The answer of a status, by reference. A status that no error has is a mistake of whoever describes a route; the tests find it.
-pub fn refer(status: u16) -> Value {
+/// A reference to the response of a status. A test finds references to statuses that are not in `ERRORS`.
+pub fn reference(status: u16) -> Value {
     json!({"$ref": format!("#/components/responses/{}", name(status))})
 }
 
-/// All answers, for `components`.
+/// All error responses, for `components`.
 pub fn responses() -> Map<String, Value> {
-    ERRORS.iter().map(|(status, about, codes)| (name(*status), response(*status, about, codes))).collect()
+    ERRORS.iter().map(|(status, description, codes)| (name(*status), response(*status, description, codes))).collect()
 }
 
-fn response(status: u16, about: &str, codes: &[&str]) -> Value {
-    let further = match status {
+fn response(status: u16, description: &str, codes: &[&str]) -> Value {
+    let more_headers = match status {
         401 => &["WWW-Authenticate"][..],
         408 | 503 | 504 => &["Retry-After"],
         429 => &[
@@ -67,27 +75,27 @@ fn response(status: u16, about: &str, codes: &[&str]) -> Value {
         ],
         _ => &[],
     };
-    let codes = object([("error", open(object([("code", one_of(codes))])))]);
+    let codes = object([("error", open(object([("code", enumeration(codes))])))]);
     let schema = json!({"allOf": [{"$ref": "#/components/schemas/Error"}, open(codes)]});
     json!({
-        "description": about,
-        "headers": super::headers(further),
+        "description": description,
+        "headers": super::headers(more_headers),
         "content": {crate::api::response::MEDIA_TYPE: {"schema": schema}},
     })
 }
 
-/// The shape of every error.
+/// The schema of all errors.
 pub fn schema() -> Value {
     let error = object([
-        ("code", text()),
-        ("message", text()),
-        ("retryable", flag()),
-        ("request_id", text()),
-        ("docs_url", text()),
-        ("details?", anything_named()),
-        ("hint?", text()),
-        ("type?", text()),
+        ("code", string()),
+        ("message", string()),
+        ("retryable", boolean()),
+        ("request_id", string()),
+        ("docs_url", string()),
+        ("details?", any_object()),
+        ("hint?", string()),
+        ("type?", string()),
     ]);
-    // Some texts want a few of the details beside the code.
+    // Some errors repeat details next to the code, as their specifications require.
     object([("error", open(error))])
 }

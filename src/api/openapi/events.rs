@@ -1,49 +1,52 @@
 //! Events, polled and streamed.
 
-use super::Shapes;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::operation::{Operation, operation};
 use super::schema::*;
 use serde_json::json;
 
 pub const STREAM: &str = "text/event-stream";
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     let event = object([
         ("specversion", json!({"const": "1.0"})),
-        ("id", text()),
-        ("type", text()),
-        ("source", text()),
-        ("time", time()),
-        ("subject", text()),
-        ("data", anything_named()),
+        ("id", string()),
+        ("type", string()),
+        ("source", string()),
+        ("time", timestamp()),
+        ("subject", string()),
+        ("data", any_object()),
     ]);
     vec![("Event", event)]
 }
 
 pub fn stream() -> Operation {
-    op("What happens, as it happens")
-        .query("channel", text(), "`all`, `queue:NAME` or `job:ID`.")
-        .query("after", uuid(), "Events behind the one of this id.")
-        .query("types", text(), "Only these types, separated by commas.")
-        .query("queues", text(), "Only of jobs of these queues, separated by commas.")
-        .query("job_types", text(), "Only of jobs of these types, separated by commas.")
-        .header("Last-Event-ID", uuid(), "The event that was seen last.")
-        .gives_text(STREAM, "Events, each an `Event`.")
-        .fails(&[429])
+    operation("Stream events")
+        .query("channel", string(), "`all`, `queue:NAME` or `job:ID`.")
+        .query("after", uuid(), "Only events after the one with this id.")
+        .query("types", string(), "Only events of these types, separated by commas.")
+        .query("queues", string(), "Only events of jobs in these queues, separated by commas.")
+        .query("job_types", string(), "Only events of jobs of these types, separated by commas.")
+        .header("Last-Event-ID", uuid(), "The id of the last event that the client received.")
+        .text_response(STREAM, "Server-sent events; the data of each is an `Event`.")
+        .errors(&[429])
 }
 
 pub fn poll() -> Operation {
-    let answer = with(list_answer(&["events"], refer("Event")), object([("cursor", text()), ("has_more", flag())]));
-    op("What happened")
-        .about("Whoever accepts `text/event-stream` gets events as they happen, behind `after` or `Last-Event-ID`.")
-        .query("limit", integer(1, 1_000_000), "Events at once, 100 if it is not said; more than 1000 count as 1000.")
-        .query("order", one_of(&["asc", "desc"]), "`desc` begins with the newest; `asc` if it is not said.")
-        .query("after", uuid(), "Events behind the one of this id, in this order.")
-        .query("cursor", uuid(), "The same.")
-        .query("types", text(), "Only these types, separated by commas.")
-        .query("queues", text(), "Only of jobs of these queues, separated by commas.")
-        .query("job_types", text(), "Only of jobs of these types, separated by commas.")
-        .gives(200, "Events.", answer)
-        .or_as(STREAM, text())
-        .fails(&[429])
+    let response =
+        merge(list_response(&["events"], reference("Event")), object([("cursor", string()), ("has_more", boolean())]));
+    operation("List events")
+        .description(
+            "A client that accepts `text/event-stream` gets a stream that starts after `after` or `Last-Event-ID`.",
+        )
+        .query("limit", integer(1, 1_000_000), "The number of events; 100 by default. More than 1000 count as 1000.")
+        .query("order", enumeration(&["asc", "desc"]), "`asc`, the default, is oldest first, `desc` newest first.")
+        .query("after", uuid(), "Only events after the one with this id, in the given order.")
+        .query("cursor", uuid(), "An alias of `after`.")
+        .query("types", string(), "Only events of these types, separated by commas.")
+        .query("queues", string(), "Only events of jobs in these queues, separated by commas.")
+        .query("job_types", string(), "Only events of jobs of these types, separated by commas.")
+        .response(200, "Events.", response)
+        .also_as(STREAM, string())
+        .errors(&[429])
 }

@@ -1,8 +1,8 @@
-//! Jobs: enqueue, look up, cancel, activate; for admins, many at once.
+//! Jobs: enqueue, show, cancel, activate; for admins, many at once.
 
-use super::Shapes;
+use super::Schemas;
 use super::job_schemas;
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::bulk;
 use crate::job::{Limits, State};
@@ -11,115 +11,130 @@ use serde_json::{Value, json};
 const PRESSURE: [&str; 3] = ["X-OJS-Queue-Depth", "X-OJS-Queue-Bound", "X-OJS-Queue-Pressure"];
 pub const RATE: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-pub fn shapes(limits: &Limits) -> Shapes {
+pub fn schemas(limits: &Limits) -> Schemas {
     vec![
-        ("JobAnswer", with(job_schemas::both_ways(), object([("deduplicated?", flag())]))),
-        ("NewJobs", request([("jobs", list_of(refer("NewJob"), 1, limits.max_batch))])),
-        ("BulkAnswer", bulk_answer()),
+        ("JobAnswer", merge(job_schemas::wrapped_job(), object([("deduplicated?", boolean())]))),
+        ("NewJobs", request([("jobs", array_of(reference("NewJob"), 1, limits.max_batch))])),
+        ("BulkAnswer", bulk_response()),
     ]
 }
 
-/// Headers that tell about jobs to be stored.
-pub fn stores(operation: Operation) -> Operation {
+/// Adds the headers of requests that store jobs.
+pub fn stores_jobs(operation: Operation) -> Operation {
     operation
         .header("X-OJS-Tenant", tenant(), "The tenant of all jobs of the request.")
-        .header("OJS-Block-Timeout", count(), "Seconds to wait for room in a queue that blocks.")
-        .fails(&[409, 429])
+        .header("OJS-Block-Timeout", count(), "Seconds to wait while a queue with overflow policy `block` is full.")
+        .errors(&[409, 429])
 }
 
 pub fn enqueue() -> Operation {
-    stores(op("Enqueue a job"))
-        .takes(refer("NewJob"))
-        .gives(200, "A job that counts as the same exists, and is kept in its place.", refer("JobAnswer"))
-        .gives(201, "The job is stored.", refer("JobAnswer"))
+    stores_jobs(operation("Enqueue a job"))
+        .request_body(reference("NewJob"))
+        .response(200, "A duplicate exists and is returned. No job was stored.", reference("JobAnswer"))
+        .response(201, "The job was stored.", reference("JobAnswer"))
         .with_headers(&["Location"])
         .with_headers(&PRESSURE)
         .with_headers(&RATE)
 }
 
 pub fn enqueue_batch() -> Operation {
-    let answer = object([
-        ("jobs", list(refer("Job"))),
+    let response = object([
+        ("jobs", array(reference("Job"))),
         ("count", count()),
-        ("deduplicated?", described(list(count()), "Places of jobs that were not stored because their like exists.")),
+        (
+            "deduplicated?",
+            with_description(array(count()), "The indexes of jobs that were not stored because a duplicate exists."),
+        ),
     ]);
-    stores(op("Enqueue jobs: all of them or none"))
-        .takes(refer("NewJobs"))
-        .gives(201, "All jobs are stored.", answer)
+    stores_jobs(operation("Enqueue a batch of jobs; all of them are stored, or none"))
+        .request_body(reference("NewJobs"))
+        .response(201, "All jobs were stored.", response)
         .with_headers(&PRESSURE)
         .with_headers(&RATE)
 }
 
 pub fn show() -> Operation {
-    op("Show a job").of_tenant().gives(200, "The job.", refer("JobBothWays"))
+    operation("Show a job").tenant_header().response(200, "The job.", reference("JobBothWays"))
 }
 
 pub fn show_to_admin() -> Operation {
-    op("Show a job, as admins see it").gives(200, "The job.", refer("JobOfAdmin"))
+    operation("Show a job in the shape of the admin API").response(200, "The job.", reference("JobOfAdmin"))
 }
 
 pub fn cancel() -> Operation {
-    op("Cancel a job that has not ended").of_tenant().gives(200, "It is cancelled.", refer("JobBothWays")).fails(&[409])
+    operation("Cancel a job that has not finished")
+        .tenant_header()
+        .response(200, "The job is cancelled.", reference("JobBothWays"))
+        .errors(&[409])
 }
 
 pub fn activate() -> Operation {
-    op("Make a pending job available").gives(200, "It is available.", refer("JobBothWays")).fails(&[409])
+    operation("Make a pending job available")
+        .response(200, "The job is available.", reference("JobBothWays"))
+        .errors(&[409])
 }
 
-/// The description of lists that scan keys.
-pub const SCANNED: &str = "Each call looks at a bounded number of keys of the store, in no order. A page may have fewer items than `limit`, \
-    even none, and an item may come again on a later page; go on while `has_more` is true. Whatever exists during the whole scan is returned.";
+/// The description of lists that scan the keys of the store.
+pub const SCANNED: &str = "Each call scans a bounded number of keys in the store, in no particular order. A page may have fewer items than `limit`, \
+    or none, and an item may be repeated on a later page; continue while `has_more` is true. Each item that exists during the whole scan is returned.";
 
 pub fn list_by_cursor() -> Operation {
-    let answer = with(list_answer(&["jobs"], refer("Job")), object([("pagination", refer("CursorPagination"))]));
-    filtered(op("List jobs").about(SCANNED).of_tenant()).paged_by_cursor().gives(200, "Jobs.", answer)
+    let response =
+        merge(list_response(&["jobs"], reference("Job")), object([("pagination", reference("CursorPagination"))]));
+    filtered(operation("List jobs").description(SCANNED).tenant_header())
+        .paged_by_cursor()
+        .response(200, "Jobs.", response)
 }
 
 pub fn list_all() -> Operation {
-    found(op("Find jobs"))
+    found(operation("Find jobs"))
 }
 
 fn filtered(operation: Operation) -> Operation {
     operation
-        .query("queue", text(), "Jobs of this queue.")
-        .query("state", words(&State::ALL.map(State::name)), "Jobs of these states, separated by commas.")
-        .query("type", text(), "Jobs of this type; a `*` at its end stands for anything.")
-        .query("since", time(), "Created at this time or later.")
-        .query("until", time(), "Created at this time or earlier.")
+        .query("queue", string(), "Only jobs of this queue.")
+        .query(
+            "state",
+            comma_separated(&State::ALL.map(State::name)),
+            "Only jobs in these states, separated by commas.",
+        )
+        .query("type", string(), "Only jobs of this type. A trailing `*` matches any text.")
+        .query("since", timestamp(), "Only jobs created at this time or later.")
+        .query("until", timestamp(), "Only jobs created at this time or earlier.")
 }
 
-/// Jobs that a query finds.
+/// A list of jobs that match a query.
 pub fn found(operation: Operation) -> Operation {
-    let answer = with(page_of(&[], refer("Job")), object([("truncated", flag())]));
+    let response = merge(page_of(&[], reference("Job")), object([("truncated", boolean())]));
     filtered(operation)
-        .query("sort", one_of(&["created_at", "scheduled_at", "priority"]), "What they are sorted by.")
-        .query("order", one_of(&["asc", "desc"]), "`desc` if it is not said.")
+        .query("sort", enumeration(&["created_at", "scheduled_at", "priority"]), "The sort key.")
+        .query("order", enumeration(&["asc", "desc"]), "The sort order; `desc` by default.")
         .paged()
-        .gives(200, "Jobs; `truncated` if there are more than were looked at.", answer)
+        .response(200, "Jobs. `truncated` is true if the search stopped at its limit.", response)
 }
 
 pub fn cancel_as_admin() -> Operation {
-    op("Cancel a job that has not ended").gives(200, "It is cancelled.", refer("JobBothWays")).fails(&[409])
+    operation("Cancel a job that has not finished")
+        .response(200, "The job is cancelled.", reference("JobBothWays"))
+        .errors(&[409])
 }
 
 pub fn retry() -> Operation {
-    op("Begin a job anew that was discarded or cancelled")
-        .gives(200, "It is available.", refer("JobBothWays"))
-        .fails(&[409])
+    operation("Retry a discarded or cancelled job")
+        .response(200, "The job is available.", reference("JobBothWays"))
+        .errors(&[409])
 }
 
 pub fn retry_many() -> Operation {
-    many(op("Begin jobs anew that were discarded or cancelled"), |state| {
-        matches!(state, State::Discarded | State::Cancelled)
-    })
+    many(operation("Retry discarded or cancelled jobs"), |state| matches!(state, State::Discarded | State::Cancelled))
 }
 
 pub fn cancel_many() -> Operation {
-    many(op("Cancel jobs that have not ended"), |state| !has_ended(state))
+    many(operation("Cancel jobs that have not finished"), |state| !has_ended(state))
 }
 
 pub fn delete_many() -> Operation {
-    many(op("Delete jobs that have ended"), has_ended)
+    many(operation("Delete finished jobs"), has_ended)
 }
 
 fn has_ended(state: State) -> bool {
@@ -129,29 +144,29 @@ fn has_ended(state: State) -> bool {
 fn many(operation: Operation, takes: fn(State) -> bool) -> Operation {
     let names: Vec<&str> = State::ALL.into_iter().filter(|state| takes(*state)).map(State::name).collect();
     let filter = closed(request([
-        ("queue?", text()),
+        ("queue?", string()),
         ("state?", states(&names)),
-        ("type?", text()),
-        ("since?", time()),
-        ("until?", time()),
+        ("type?", string()),
+        ("since?", timestamp()),
+        ("until?", timestamp()),
     ]));
-    operation.takes(with(bulk_request(), request([("filter?", filter)]))).gives(
+    operation.request_body(merge(bulk_request(), request([("filter?", filter)]))).response(
         200,
-        "What became of them.",
-        refer("BulkAnswer"),
+        "The number of changed jobs, and errors.",
+        reference("BulkAnswer"),
     )
 }
 
-/// One of some states, or several.
+/// One of some states, or an array of them.
 pub fn states(names: &[&str]) -> Value {
-    either([one_of(names), list_of(one_of(names), 1, 100)])
+    any_of([enumeration(names), array_of(enumeration(names), 1, 100)])
 }
 
-/// What every request about many jobs has.
+/// The members of all bulk requests.
 pub fn bulk_request() -> Value {
     let mut request = request([
-        ("confirm?", described(flag(), "Must be true, unless it is a dry run.")),
-        ("dry_run?", described(flag(), "Only tell how many there are.")),
+        ("confirm?", with_description(boolean(), "Must be true unless `dry_run` is.")),
+        ("dry_run?", with_description(boolean(), "Only count the jobs.")),
         ("limit?", integer(1, bulk::MOST as i64)),
     ]);
     let is_true = |name: &str| json!({"required": [name], "properties": {name: {"const": true}}});
@@ -159,16 +174,16 @@ pub fn bulk_request() -> Value {
     request
 }
 
-fn bulk_answer() -> Value {
+fn bulk_response() -> Value {
     object([
-        ("action", text()),
+        ("action", string()),
         ("matched", count()),
         ("succeeded", count()),
         ("failed", count()),
         ("remaining", count()),
-        ("dry_run", flag()),
-        ("errors", list(object([("job_id", text()), ("error", text())]))),
+        ("dry_run", boolean()),
+        ("errors", array(object([("job_id", string()), ("error", string())]))),
         ("purged_count?", count()),
-        ("states?", list(state())),
+        ("states?", array(state())),
     ])
 }

@@ -1,38 +1,47 @@
-//! API keys: list, make, revoke.
+//! API keys: list, create, revoke.
 
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::auth::Role;
 use serde_json::Value;
 
 fn role() -> Value {
-    one_of(&Role::ALL.map(|(name, _)| name))
+    enumeration(&Role::ALL.map(|(name, _)| name))
 }
 
 pub fn list_all() -> Operation {
     let key = object([
-        ("id", text()),
-        ("name", text()),
+        ("id", string()),
+        ("name", string()),
         ("role", role()),
-        ("tenant", or_null(text())),
-        ("source", one_of(&["api", "config"])),
-        ("created_at", or_null(time())),
+        ("tenant", nullable(string())),
+        ("source", enumeration(&["api", "config"])),
+        ("created_at", nullable(timestamp())),
     ]);
-    op("All API keys: what is known about them, which is not the keys").paged().gives(200, "Keys.", page_of(&[], key))
+    operation("List API keys, without the keys themselves").paged().response(
+        200,
+        "The metadata of the keys.",
+        page_of(&[], key),
+    )
 }
 
 pub fn create() -> Operation {
-    let key =
-        object([("id", text()), ("name", text()), ("role", role()), ("tenant", or_null(text())), ("key", text())]);
-    op("Make an API key")
-        .takes(request([("name", pool_name()), ("role", role()), ("tenant?", plain(256))]))
-        .gives(201, "The key, for the only time.", object([("api_key", key)]))
+    let key = object([
+        ("id", string()),
+        ("name", string()),
+        ("role", role()),
+        ("tenant", nullable(string())),
+        ("key", string()),
+    ]);
+    operation("Create an API key")
+        .request_body(request([("name", pool_name()), ("role", role()), ("tenant?", printable(256))]))
+        .response(201, "The key, which cannot be read again.", object([("api_key", key)]))
         .with_headers(&["Cache-Control"])
-        .fails(&[409])
+        .errors(&[409])
 }
 
 pub fn revoke() -> Operation {
-    op("Revoke an API key")
-        .gives(200, "It opens nothing from now on.", object([("revoked", flag()), ("id", text())]))
-        .fails(&[409])
+    operation("Revoke an API key")
+        .response(200, "The key is not valid any more.", object([("revoked", boolean()), ("id", string())]))
+        .errors(&[409])
 }

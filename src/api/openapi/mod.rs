@@ -1,13 +1,12 @@
-//! OpenAPI 3.1 of the whole API, made of the table of routes: each row names the function that describes it.
+//! The OpenAPI 3.1 document of the API, generated from the table of routes: each row names the function that describes it.
 //!
-//! `operation` has the words for a route, `schema` those for a shape; the other files have one description for each handler, and
-//! the shapes that they share.
+//! `operation` builds the description of a route, `schema` builds JSON schemas. The other files describe one resource each and
+//! have the schemas that its routes share.
 
 mod errors;
 mod operation;
 mod schema;
 
-pub(super) mod admin;
 pub(super) mod crons;
 pub(super) mod dead_letter;
 pub(super) mod events;
@@ -19,6 +18,7 @@ pub(super) mod progress;
 pub(super) mod queues;
 pub(super) mod rate_limits;
 pub(super) mod sidekiq;
+pub(super) mod stats;
 pub(super) mod system;
 pub(super) mod tenants;
 pub(super) mod webhooks;
@@ -37,15 +37,15 @@ use operation::Operation;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-const ABOUT: &str = "Background jobs, fair between tenants: an Open Job Spec 1.0 server on Redis.\n\n\
-    Every answer has `OJS-Version` and `X-Request-Id`; a request may bring the latter. A request whose `OJS-Version` is not 1.0 or a \
-    release of it, such as 1.0.0-rc.1, is refused, as is one whose `OJS-Requires-Extension` names what the manifest does not. Where a \
-    server has no API keys, it asks for none. All errors have the shape of `Error`.";
+const DESCRIPTION: &str = "Background jobs, fair between tenants: an Open Job Spec 1.0 server on Redis.\n\n\
+    Each response has the headers `OJS-Version` and `X-Request-Id`; a client may send the latter. A request is refused if its \
+    `OJS-Version` is not 1.0 or a release of it, such as 1.0.0-rc.1, or if its `OJS-Requires-Extension` names an extension that is \
+    not in the manifest. A server without API keys requires none. All errors have the schema `Error`.";
 
-/// Shapes that several routes share, by name.
-type Shapes = Vec<(&'static str, Value)>;
+/// Schemas that several routes share, by name.
+type Schemas = Vec<(&'static str, Value)>;
 
-/// The document, for a server with these limits.
+/// Generates the document for a server with these limits.
 pub fn document(limits: &Limits) -> Value {
     let mut paths = Map::new();
     for route in table() {
@@ -60,16 +60,16 @@ pub fn document(limits: &Limits) -> Value {
             "title": "fairgate",
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "Open Job Spec, fair between tenants",
-            "description": ABOUT,
+            "description": DESCRIPTION,
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
         "tags": tags.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
         "paths": paths,
         "components": {
-            "schemas": shapes(limits),
+            "schemas": schemas(limits),
             "responses": errors::responses(),
-            "headers": header_shapes(),
+            "headers": header_components(),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -78,23 +78,23 @@ pub fn document(limits: &Limits) -> Value {
     })
 }
 
-fn shapes(limits: &Limits) -> Map<String, Value> {
+fn schemas(limits: &Limits) -> Map<String, Value> {
     [
         vec![("Error", errors::schema())],
-        job_schemas::shapes(),
-        jobs::shapes(limits),
-        workers::shapes(limits),
-        workflows::shapes(),
-        queues::shapes(),
-        rate_limits::shapes(),
-        dead_letter::shapes(),
-        events::shapes(),
-        crons::shapes(),
-        pools::shapes(),
-        planner::shapes(),
-        tenants::shapes(),
-        webhooks::shapes(),
-        admin::shapes(),
+        job_schemas::schemas(),
+        jobs::schemas(limits),
+        workers::schemas(limits),
+        workflows::schemas(),
+        queues::schemas(),
+        rate_limits::schemas(),
+        dead_letter::schemas(),
+        events::schemas(),
+        crons::schemas(),
+        pools::schemas(),
+        planner::schemas(),
+        tenants::schemas(),
+        webhooks::schemas(),
+        stats::schemas(),
     ]
     .into_iter()
     .flatten()
@@ -102,68 +102,70 @@ fn shapes(limits: &Limits) -> Map<String, Value> {
     .collect()
 }
 
-fn header_shapes() -> Value {
-    let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
-    let number = |about: &str| json!({"description": about, "schema": {"type": "integer"}});
+fn header_components() -> Value {
+    let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
+    let number = |description: &str| json!({"description": description, "schema": {"type": "integer"}});
     json!({
-        "OJS-Version": {"description": "The version of the text that this server follows.", "schema": {"const": "1.0"}},
-        "X-Request-Id": text("The request's id, here and in the log."),
-        "Location": text("Where what was made can be seen."),
-        "Retry-After": number("Seconds after which it may be tried again."),
-        "WWW-Authenticate": text("What the server asks for."),
-        "Cache-Control": text("Whether the answer may be kept."),
-        "X-OJS-Progress": text("How far the job has got, from 0 to 1."),
-        "X-OJS-Queue-Depth": number("Jobs in a queue that fills up."),
-        "X-OJS-Queue-Bound": number("How many those may be."),
-        "X-OJS-Queue-Pressure": text("One divided by the other."),
-        "X-RateLimit-Limit": number("What the limit allows."),
-        "X-RateLimit-Remaining": number("What is left of it."),
-        "X-RateLimit-Reset": number("When there will be more, in seconds since 1970."),
+        "OJS-Version": {"description": "The version of the Open Job Spec that this server implements.", "schema": {"const": "1.0"}},
+        "X-Request-Id": text("The id of the request, which the server's log has as well."),
+        "Location": text("The path of the created resource."),
+        "Retry-After": number("Seconds to wait before a retry."),
+        "WWW-Authenticate": text("The authentication scheme that the server requires."),
+        "Cache-Control": text("The caching rules of the response."),
+        "X-OJS-Progress": text("The progress of the job, from 0 to 1."),
+        "X-OJS-Queue-Depth": number("Jobs in a queue that is filling up."),
+        "X-OJS-Queue-Bound": number("The largest number of jobs in the queue."),
+        "X-OJS-Queue-Pressure": text("Queue depth divided by queue bound."),
+        "X-RateLimit-Limit": number("The limit."),
+        "X-RateLimit-Remaining": number("The unused part of the limit."),
+        "X-RateLimit-Reset": number("The time of the next reset, in seconds since 1970."),
     })
 }
 
-/// Headers of an answer, by reference: those that all have, and further ones.
-fn headers(further: &[&str]) -> Value {
-    let names = ["OJS-Version", "X-Request-Id"].iter().chain(further);
+/// References to the headers of a response: those that all responses have, and `more`.
+fn headers(more: &[&str]) -> Value {
+    let names = ["OJS-Version", "X-Request-Id"].iter().chain(more);
     let refer = |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
     Value::Object(names.map(refer).collect())
 }
 
 fn describe(route: &Route) -> Value {
     let operation = (route.describe)();
-    let mut shown = json!({
+    let mut described = json!({
         "operationId": operation_id(route),
         "summary": operation.summary,
         "tags": [tag(route.path)],
         "responses": responses(route, &operation),
     });
-    let about = [operation.about, &needed(route.access)].join("\n\n");
-    shown["description"] = about.trim().into();
+    let description = [operation.description, &access_description(route.access)].join("\n\n");
+    described["description"] = description.trim().into();
     let mut parameters = operation.parameters;
-    for name in variables(route.path) {
-        let about = "An id or a name, percent-encoded.";
-        let schema = &operation.variable;
-        parameters
-            .insert(0, json!({"name": name, "in": "path", "required": true, "schema": schema, "description": about}));
+    for name in path_parameters(route.path) {
+        let description = "An id or a name, percent-encoded.";
+        let schema = &operation.path_parameter;
+        parameters.insert(
+            0,
+            json!({"name": name, "in": "path", "required": true, "schema": schema, "description": description}),
+        );
     }
     if !parameters.is_empty() {
-        shown["parameters"] = parameters.into();
+        described["parameters"] = parameters.into();
     }
     if let Some(body) = operation.body {
         let content = json!({"schema": body.schema});
-        shown["requestBody"] =
+        described["requestBody"] =
             json!({"required": body.required, "content": {MEDIA_TYPE: content, "application/json": content}});
     }
     if let Some(roles) = roles(route.access) {
         let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
-        shown["security"] = json!([{"bearer": []}, {"key": []}]);
-        shown["x-roles"] = names.into();
-        shown["x-tenants"] = matches!(route.access, Access::Scoped(_)).into();
+        described["security"] = json!([{"bearer": []}, {"key": []}]);
+        described["x-roles"] = names.into();
+        described["x-tenants"] = matches!(route.access, Access::Scoped(_)).into();
     }
-    shown
+    described
 }
 
-/// Every answer: those that are described, and the errors that come from what the route takes and who may use it.
+/// All responses of a route: those of its description, and the errors that follow from its access, path, parameters and body.
 fn responses(route: &Route, operation: &Operation) -> Value {
     let mut statuses: BTreeSet<u16> = [422, 500, 503, 504, 508].into();
     statuses.extend(&operation.errors);
@@ -171,9 +173,9 @@ fn responses(route: &Route, operation: &Operation) -> Value {
         statuses.extend([401, 403]);
     }
     if matches!(route.access, Access::Namespaced(_) | Access::Global(_)) {
-        statuses.insert(404); // what a tenant's key is told
+        statuses.insert(404); // the response to a key that is bound to a tenant
     }
-    if variables(route.path).next().is_some() {
+    if path_parameters(route.path).next().is_some() {
         statuses.extend([400, 404]);
     }
     if operation.parameters.iter().any(|parameter| parameter["in"] != "path") {
@@ -183,13 +185,13 @@ fn responses(route: &Route, operation: &Operation) -> Value {
         statuses.extend([400, 408, 413, 415]);
     }
     let mut all: Map<String, Value> =
-        statuses.into_iter().map(|status| (status.to_string(), errors::refer(status))).collect();
-    for answer in &operation.answers {
-        let mut shown = json!({"description": answer.about, "headers": headers(&answer.headers)});
-        for (media_type, schema) in &answer.content {
-            shown["content"][*media_type] = json!({"schema": schema});
+        statuses.into_iter().map(|status| (status.to_string(), errors::reference(status))).collect();
+    for response in &operation.responses {
+        let mut described = json!({"description": response.description, "headers": headers(&response.headers)});
+        for (media_type, schema) in &response.content {
+            described["content"][*media_type] = json!({"schema": schema});
         }
-        all.insert(answer.status.to_string(), shown);
+        all.insert(response.status.to_string(), described);
     }
     Value::Object(all)
 }
@@ -201,45 +203,48 @@ fn roles(access: Access) -> Option<&'static [Role]> {
     }
 }
 
-fn needed(access: Access) -> String {
+fn access_description(access: Access) -> String {
     let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ");
     match access {
-        Access::Public => "Needs no key.".to_owned(),
+        Access::Public => "No API key is needed.".to_owned(),
         Access::Scoped(roles) => {
-            format!("Roles: {}. A key of a tenant's sees and touches what is the tenant's.", names(roles))
+            format!(
+                "Roles: {}. A key that is bound to a tenant reads and changes only what belongs to the tenant.",
+                names(roles)
+            )
         }
         Access::Namespaced(roles) | Access::Global(roles) => {
-            format!("Roles: {}, with a key that is bound to no tenant.", names(roles))
+            format!("Roles: {}. The key must not be bound to a tenant.", names(roles))
         }
     }
 }
 
-/// Names of the variable parts of a path.
-fn variables(path: &'static str) -> impl Iterator<Item = &'static str> {
+/// The names of the parameters in a path.
+fn path_parameters(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// The parts of a path that tell routes apart: without `/ojs/v1`.
-fn parts(path: &'static str) -> impl Iterator<Item = &'static str> {
+/// The segments of a path after `/ojs/v1`.
+fn segments(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.strip_prefix("/ojs/v1").unwrap_or(path).split('/').filter(|part| !part.is_empty())
 }
 
-/// What a path is about: its first part, behind `admin`.
+/// The tag of a route: the first segment of its path, ignoring `admin`.
 fn tag(path: &'static str) -> String {
     if !path.starts_with("/ojs/v1/") || path.ends_with("/v1/health") {
         return "system".to_owned();
     }
-    let part = parts(path).find(|part| *part != "admin").unwrap_or("system");
+    let part = segments(path).find(|part| *part != "admin").unwrap_or("system");
     if part == "cron-preview" { "cron".to_owned() } else { part.to_owned() }
 }
 
-/// Method and path in one word, such as `get_jobs_by_id`.
+/// The operation id: method and path, such as `get_jobs_by_id`.
 fn operation_id(route: &Route) -> String {
-    let words = parts(route.path).map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+    let words = segments(route.path).map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
         Some(name) => format!("by_{name}"),
         None => part.replace(['-', '.'], "_"),
     });
-    // `/health` is another route than `/ojs/v1/health`.
+    // `/health` and `/ojs/v1/health` need different ids.
     let root = (!route.path.starts_with("/ojs/")).then(|| "root".to_owned());
     let method = route.method.as_str().to_ascii_lowercase();
     std::iter::once(method).chain(root).chain(words).collect::<Vec<_>>().join("_")

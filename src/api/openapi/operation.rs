@@ -1,170 +1,166 @@
-//! What one route takes and gives, apart from what all of them do.
+//! The description of one route: parameters, request body and responses, without those that all routes have.
 
-use super::schema::{integer, plain, text};
+use super::schema::{integer, printable, string};
 use crate::api::pagination::MOST_ITEMS;
 use crate::api::response::MEDIA_TYPE;
 use serde_json::{Value, json};
 
-/// Describes a route; made only when the document is.
+/// A function that describes a route. It is called only when the document is generated.
 pub type Describe = fn() -> Operation;
 
-/// What a route is for, takes and gives.
+/// The description of a route.
 pub struct Operation {
     pub(super) summary: &'static str,
-    pub(super) about: &'static str,
-    /// The schema of the variable part of the path.
-    pub(super) variable: Value,
+    pub(super) description: &'static str,
+    /// The schema of the parameter in the path.
+    pub(super) path_parameter: Value,
     pub(super) parameters: Vec<Value>,
-    pub(super) body: Option<Body>,
-    pub(super) answers: Vec<Answer>,
-    /// Statuses of errors that not every route of its kind has.
+    pub(super) body: Option<RequestBody>,
+    pub(super) responses: Vec<Response>,
+    /// The statuses of errors beyond those that follow from body, path and key.
     pub(super) errors: Vec<u16>,
 }
 
-pub(super) struct Body {
+pub(super) struct RequestBody {
     pub(super) schema: Value,
     pub(super) required: bool,
 }
 
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
-    pub(super) about: &'static str,
-    /// By media type; none where there is no body.
+    pub(super) description: &'static str,
+    /// Media type and schema of each representation; empty for a response without a body.
     pub(super) content: Vec<(&'static str, Value)>,
     pub(super) headers: Vec<&'static str>,
 }
 
-/// Begins with a sentence that fits into a list.
-pub fn op(summary: &'static str) -> Operation {
+/// Starts a description with a summary of one line.
+pub fn operation(summary: &'static str) -> Operation {
     Operation {
         summary,
-        about: "",
-        variable: json!({"type": "string", "minLength": 1}),
+        description: "",
+        path_parameter: json!({"type": "string", "minLength": 1}),
         parameters: Vec::new(),
         body: None,
-        answers: Vec::new(),
+        responses: Vec::new(),
         errors: Vec::new(),
     }
 }
 
 impl Operation {
-    /// What a reader must know beyond the summary.
-    pub fn about(mut self, about: &'static str) -> Self {
-        self.about = about;
+    /// Adds details to the summary.
+    pub fn description(mut self, description: &'static str) -> Self {
+        self.description = description;
         self
     }
 
-    /// What the variable part of the path must look like.
-    pub fn variable(mut self, schema: Value) -> Self {
-        self.variable = schema;
+    /// Sets the schema of the parameter in the path.
+    pub fn path_parameter(mut self, schema: Value) -> Self {
+        self.path_parameter = schema;
         self
     }
 
-    pub fn query(self, name: &str, schema: Value, about: &str) -> Self {
-        self.parameter("query", name, schema, about)
+    pub fn query(self, name: &str, schema: Value, description: &str) -> Self {
+        self.parameter("query", name, schema, description)
     }
 
-    pub fn header(self, name: &str, schema: Value, about: &str) -> Self {
-        self.parameter("header", name, schema, about)
+    pub fn header(self, name: &str, schema: Value, description: &str) -> Self {
+        self.parameter("header", name, schema, description)
     }
 
-    fn parameter(mut self, place: &str, name: &str, schema: Value, about: &str) -> Self {
-        self.parameters.push(json!({"name": name, "in": place, "schema": schema, "description": about}));
+    fn parameter(mut self, place: &str, name: &str, schema: Value, description: &str) -> Self {
+        self.parameters.push(json!({"name": name, "in": place, "schema": schema, "description": description}));
         self
     }
 
-    /// The tenant whose jobs alone the request is about.
-    pub fn of_tenant(self) -> Self {
-        let about = "The tenant that the request is about; a key that is bound to another one is refused.";
+    /// Adds the header that restricts the request to a tenant.
+    pub fn tenant_header(self) -> Self {
+        let description = "Restricts the request to a tenant. A key that is bound to another tenant is refused.";
         let schema = json!({"type": "string", "pattern": "^(_default|[a-zA-Z0-9][a-zA-Z0-9._:-]*)$", "maxLength": 256});
-        self.header("X-OJS-Tenant", schema, about)
+        self.header("X-OJS-Tenant", schema, description)
     }
 
-    /// Pages of a list, in both dialects.
+    /// Adds the parameters of pagination, in both dialects.
     pub fn paged(self) -> Self {
         let furthest = MOST_ITEMS as i64;
-        self.query("limit", integer(1, furthest), "Items on the page; more than 200 count as 200.")
-            .query("offset", integer(0, furthest), "Items to pass over.")
+        self.query("limit", integer(1, furthest), "Items per page. More than 200 count as 200.")
+            .query("offset", integer(0, furthest), "Items to skip.")
             .query(
                 "cursor",
                 json!({"type": "string", "pattern": "^after-[0-9]{1,7}$"}),
-                "A `next_cursor`, in place of `offset`.",
+                "The `next_cursor` of a response, in place of `offset`.",
             )
-            .query("page", integer(1, furthest), "The page, from 1; with `per_page` in place of the three others.")
             .query(
-                "per_page",
+                "page",
                 integer(1, furthest),
-                "Items on the page, 20 if it is not said; more than 100 count as 100.",
+                "Number of the page, from 1. `page` and `per_page` replace the other three parameters.",
             )
+            .query("per_page", integer(1, furthest), "Items per page; 20 by default. More than 100 count as 100.")
     }
 
-    /// Pages of a list that goes on by cursor only.
+    /// Adds the parameters of pagination by cursor only.
     pub fn paged_by_cursor(self) -> Self {
         let furthest = MOST_ITEMS as i64;
-        self.query(
-            "limit",
-            integer(1, furthest),
-            "Items on the page, 50 if it is not said; more than 200 count as 200.",
-        )
-        .query("per_page", integer(1, furthest), "The same, if `limit` is left out.")
-        .query(
-            "cursor",
-            json!({"type": "string", "pattern": "^at-(end|[1-9][0-9]{0,19})(\\.[0-9a-f-]{36}){0,200}$"}),
-            "A `next_cursor`.",
-        )
-        .query("tenant", plain(256), "Only of this tenant; `_default` stands for those that name none.")
+        self.query("limit", integer(1, furthest), "Items per page; 50 by default. More than 200 count as 200.")
+            .query("per_page", integer(1, furthest), "The same as `limit`, which takes precedence.")
+            .query(
+                "cursor",
+                json!({"type": "string", "pattern": "^at-(end|[1-9][0-9]{0,19})(\\.[0-9a-f-]{36}){0,200}$"}),
+                "The `next_cursor` of a response.",
+            )
+            .query("tenant", printable(256), "Only items of this tenant; `_default` means those without a tenant.")
     }
 
-    /// A JSON body that must be there.
-    pub fn takes(mut self, schema: Value) -> Self {
-        self.body = Some(Body { schema, required: true });
+    /// Adds a required JSON body.
+    pub fn request_body(mut self, schema: Value) -> Self {
+        self.body = Some(RequestBody { schema, required: true });
         self
     }
 
-    /// A JSON body that may be left out.
-    pub fn may_take(mut self, schema: Value) -> Self {
-        self.body = Some(Body { schema, required: false });
+    /// Adds an optional JSON body.
+    pub fn optional_request_body(mut self, schema: Value) -> Self {
+        self.body = Some(RequestBody { schema, required: false });
         self
     }
 
-    /// A JSON answer.
-    pub fn gives(self, status: u16, about: &'static str, schema: Value) -> Self {
-        self.gives_as(status, about, vec![(MEDIA_TYPE, schema)])
+    /// Adds a JSON response.
+    pub fn response(self, status: u16, description: &'static str, schema: Value) -> Self {
+        self.push_response(status, description, vec![(MEDIA_TYPE, schema)])
     }
 
-    /// An answer without a body.
-    pub fn gives_nothing(self, status: u16, about: &'static str) -> Self {
-        self.gives_as(status, about, Vec::new())
+    /// Adds a response without a body.
+    pub fn empty_response(self, status: u16, description: &'static str) -> Self {
+        self.push_response(status, description, Vec::new())
     }
 
-    /// Text of some media type.
-    pub fn gives_text(self, media_type: &'static str, about: &'static str) -> Self {
-        self.gives_as(200, about, vec![(media_type, text())])
+    /// Adds a text response of a media type.
+    pub fn text_response(self, media_type: &'static str, description: &'static str) -> Self {
+        self.push_response(200, description, vec![(media_type, string())])
     }
 
-    /// The same answer in another media type.
-    pub fn or_as(mut self, media_type: &'static str, schema: Value) -> Self {
-        if let Some(answer) = self.answers.last_mut() {
-            answer.content.push((media_type, schema));
+    /// Adds another media type to the last response.
+    pub fn also_as(mut self, media_type: &'static str, schema: Value) -> Self {
+        if let Some(response) = self.responses.last_mut() {
+            response.content.push((media_type, schema));
         }
         self
     }
 
-    fn gives_as(mut self, status: u16, about: &'static str, content: Vec<(&'static str, Value)>) -> Self {
-        self.answers.push(Answer { status, about, content, headers: Vec::new() });
+    fn push_response(mut self, status: u16, description: &'static str, content: Vec<(&'static str, Value)>) -> Self {
+        self.responses.push(Response { status, description, content, headers: Vec::new() });
         self
     }
 
-    /// Headers that the last answer may have, by their names in `components`.
+    /// Adds headers to the last response, by their names in `components`.
     pub fn with_headers(mut self, names: &[&'static str]) -> Self {
-        if let Some(answer) = self.answers.last_mut() {
-            answer.headers.extend(names);
+        if let Some(response) = self.responses.last_mut() {
+            response.headers.extend(names);
         }
         self
     }
 
-    /// Further statuses of errors: those that come from its kind (a body, a path, a key) need not be said.
-    pub fn fails(mut self, statuses: &[u16]) -> Self {
+    /// Adds statuses of errors. Those that follow from body, path and key are added by `document`.
+    pub fn errors(mut self, statuses: &[u16]) -> Self {
         self.errors.extend(statuses);
         self
     }

@@ -1,51 +1,51 @@
 //! The planner: rules, rounds, tenants, previews.
 
-use super::Shapes;
+use super::Schemas;
 use super::events::STREAM;
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
 use serde_json::{Value, json};
 
-/// Where a job names its tenant.
+/// The part of a job that names its tenant.
 const TENANT_KEY: &str = "^(meta([.][^.]+)+|args[.][0-9]+([.][^.]+)*|header:[a-zA-Z0-9_-]+|api_key)$";
 /// A job type, a Ruby class, or a glob of either.
 const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:]*|[A-Za-z0-9_:]*[*][A-Za-z0-9_:*]*)$";
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round()), ("Served", served())]
 }
 
-/// The options of `[[plan]]`. What is left out comes from the defaults; `null` is refused.
+/// The options of `[[plan]]`. Options that are left out have their defaults; `null` is refused.
 fn options() -> Value {
-    let fixed = || either([weight(), json!({"const": 0, "description": "The tenant is held."})]);
-    let webhook = object([("url", text()), ("timeout?", duration()), ("secret_env?", text())]);
-    let weights = object([("static?", map(fixed())), ("default_weight?", fixed()), ("webhook?", closed(webhook))]);
-    let mut priority = one_of(&["global", "within_tenant"]);
+    let fixed = || any_of([weight(), json!({"const": 0, "description": "The tenant is held."})]);
+    let webhook = object([("url", string()), ("timeout?", duration()), ("secret_env?", string())]);
+    let weights = object([("static?", map_of(fixed())), ("default_weight?", fixed()), ("webhook?", closed(webhook))]);
+    let mut priority = enumeration(&["global", "within_tenant"]);
     priority["description"] = json!(
-        "global: staged jobs go by priority across all tenants, which share what goes of each priority. \
-         within_tenant: priorities order only each tenant's own jobs."
+        "global: jobs of all tenants are promoted by priority, and tenants share the promotions within each priority. \
+         within_tenant: priorities order only the jobs of the same tenant."
     );
     let options = object([
-        ("types", list_of(json!({"type": "string", "pattern": PATTERN}), 1, 1_000_000)),
+        ("types", array_of(json!({"type": "string", "pattern": PATTERN}), 1, 1_000_000)),
         ("name?", rule_name()),
-        ("queue?", text()),
+        ("queue?", string()),
         ("enqueue_interval?", duration()),
-        ("schedule?", text()),
-        ("timezone?", text()),
-        ("enqueue_jobs?", either([integer(1, 100_000), one_of(&["auto"])])),
-        ("strict_interval?", flag()),
+        ("schedule?", string()),
+        ("timezone?", string()),
+        ("enqueue_jobs?", any_of([integer(1, 100_000), enumeration(&["auto"])])),
+        ("strict_interval?", boolean()),
         ("tenant_key?", json!({"type": "string", "pattern": TENANT_KEY})),
-        ("on_missing_tenant?", one_of(&["reject", "default"])),
+        ("on_missing_tenant?", enumeration(&["reject", "default"])),
         ("priority?", priority),
         ("weights?", closed(weights)),
         ("max_weight_age?", duration()),
-        ("on_webhook_error?", one_of(&["default_weight", "hold"])),
+        ("on_webhook_error?", enumeration(&["default_weight", "hold"])),
         (
             "on_unknown_weight?",
-            described(
-                one_of(&["ask", "default_weight"]),
-                "A tenant that the webhook has not weighed yet: ask first, or serve it by the default weight.",
+            with_description(
+                enumeration(&["ask", "default_weight"]),
+                "The weight of a tenant that the webhook has not returned yet: ask the webhook first, or use the default weight.",
             ),
         ),
         ("latency_threshold?", duration()),
@@ -55,129 +55,138 @@ fn options() -> Value {
         ("max_blocked?", at_least(1)),
         ("planner_lock_ttl?", duration()),
         ("planner_group?", rule_name()),
-        ("restage?", flag()),
-        ("shadow?", flag()),
-        ("main_queue?", text()),
-        ("class?", text()),
+        ("restage?", boolean()),
+        ("shadow?", boolean()),
+        ("main_queue?", string()),
+        ("class?", string()),
     ]);
     closed(options)
 }
 
 fn served() -> Value {
-    object([("tenant_id", text()), ("jobs", count()), ("weight", number())])
+    object([("tenant_id", string()), ("jobs", count()), ("weight", number())])
 }
 
 fn round() -> Value {
     object([
-        ("rule", text()),
-        ("round", or_null(count())),
-        ("at?", time()),
-        ("outcome", one_of(&["promoted", "skipped", "lost_lock", "failed", "shadow"])),
-        ("reason", or_null(text())),
-        ("scheduled?", flag()),
+        ("rule", string()),
+        ("round", nullable(count())),
+        ("at?", timestamp()),
+        ("outcome", enumeration(&["promoted", "skipped", "lost_lock", "failed", "shadow"])),
+        ("reason", nullable(string())),
+        ("scheduled?", boolean()),
         ("latency_ms?", count()),
         ("depth?", count()),
         ("batch?", count()),
         ("promoted", count()),
         ("tenants", count()),
-        ("served", list(refer("Served"))),
+        ("served", array(reference("Served"))),
         ("duration_ms?", number()),
-        ("weights_source?", text()),
-        ("weights_age_ms?", or_null(count())),
+        ("weights_source?", string()),
+        ("weights_age_ms?", nullable(count())),
         ("weights_errors_total?", count()),
-        ("weights_webhook?", or_null(object(webhook()))),
+        ("weights_webhook?", nullable(object(webhook()))),
         ("drain_per_s?", number()),
-        ("error?", or_null(text())),
+        ("error?", nullable(string())),
     ])
 }
 
-/// A rule's weights webhook at the end of a round.
+/// The state of the weights webhook of a rule at the end of a round.
 fn webhook() -> [(&'static str, Value); 5] {
     [
-        ("failing_since", described(or_null(time()), "When it began to fail; null while it works.")),
-        ("last_error", described(or_null(text()), "Stays after the webhook has recovered.")),
+        (
+            "failing_since",
+            with_description(nullable(timestamp()), "The time of the first failure; null while the webhook works."),
+        ),
+        ("last_error", with_description(nullable(string()), "The last error, also after the webhook has recovered.")),
         (
             "fallback",
-            described(
-                or_null(one_of(&["last_weights", "default_weight", "hold"])),
-                "The weights in use while it fails: those of its last answer, static and default weights, or none.",
+            with_description(
+                nullable(enumeration(&["last_weights", "default_weight", "hold"])),
+                "The weights in use while the webhook fails: those of its last response, static and default weights, or none.",
             ),
         ),
         (
             "breaker",
-            described(
-                or_null(one_of(&["closed", "open", "half_open"])),
-                "After 5 failures in a row it is open, and the webhook is not called before next_attempt_at.",
+            with_description(
+                nullable(enumeration(&["closed", "open", "half_open"])),
+                "The breaker opens after 5 consecutive failures; the webhook is not called before `next_attempt_at` then.",
             ),
         ),
-        ("next_attempt_at", or_null(time())),
+        ("next_attempt_at", nullable(timestamp())),
     ]
 }
 
 fn rule() -> Value {
     let queue = object([
-        ("name", text()),
+        ("name", string()),
         ("staged", count()),
         ("waiting_tenants", count()),
-        ("unknown_weights", described(count(), "Tenants that the webhook is asked about before they are served.")),
+        (
+            "unknown_weights",
+            with_description(
+                count(),
+                "The number of tenants for which the webhook is asked for a weight before their jobs are promoted.",
+            ),
+        ),
         ("latency_ms", count()),
         ("depth", count()),
         ("active", count()),
         ("processes", any()),
-        ("open", flag()),
-        ("reason", or_null(text())),
+        ("open", boolean()),
+        ("reason", nullable(string())),
     ]);
     let main_queue = object([
-        ("kind", text()),
-        ("main_queue", text()),
-        ("name", or_null(text())),
+        ("kind", string()),
+        ("main_queue", string()),
+        ("name", nullable(string())),
         ("latency_ms", count()),
         ("depth", count()),
         ("active", count()),
         ("drain_per_s", number()),
         ("undelivered", count()),
-        ("trouble", or_null(text())),
-        ("versions", list(text())),
-        ("health", described(any(), "What is known of another server, where the main queue is one.")),
-        ("queues", list(queue)),
+        ("trouble", nullable(string())),
+        ("versions", array(string())),
+        ("health", with_description(any(), "The health of the other server, if the main queue is one.")),
+        ("queues", array(queue)),
     ]);
     let rounds = object([
         ("total", count()),
         ("promoted_total", count()),
         ("skipped_total", count()),
-        ("last_at", or_null(time())),
-        ("next_at", or_null(time())),
+        ("last_at", nullable(timestamp())),
+        ("next_at", nullable(timestamp())),
     ]);
     object([
         ("rule", rule_name()),
-        ("types", list(text())),
-        ("queue", or_null(text())),
+        ("types", array(string())),
+        ("queue", nullable(string())),
         (
             "state",
-            described(
-                one_of(&["running", "stalled", "paused", "shadow", "draining"]),
+            with_description(
+                enumeration(&["running", "stalled", "paused", "shadow", "draining"]),
                 "`stalled`: jobs are staged, a round is overdue, and no process holds the rule's lock.",
             ),
         ),
-        ("source", one_of(&["file", "api", "removed"])),
-        ("options", refer("RuleOptions")),
+        ("source", enumeration(&["file", "api", "removed"])),
+        ("options", reference("RuleOptions")),
         ("staged", object([("jobs", count()), ("tenants", count()), ("oldest_age_ms", count())])),
         ("main_queue", main_queue),
         (
             "gate",
             object([
-                ("open", flag()),
-                ("reason", or_null(text())),
+                ("open", boolean()),
+                ("reason", nullable(string())),
                 ("latency_threshold_ms", count()),
                 ("max_depth", count()),
             ]),
         ),
-        ("lock", or_null(object([("holder", text()), ("token", any()), ("expires_at", time())]))),
+        ("lock", nullable(object([("holder", string()), ("token", any()), ("expires_at", timestamp())]))),
         ("rounds", rounds),
         (
             "weights",
-            with(
-                object([("source", text()), ("age_ms", or_null(count())), ("errors_total", count())]),
+            merge(
+                object([("source", string()), ("age_ms", nullable(count())), ("errors_total", count())]),
                 object(webhook()),
             ),
         ),
@@ -186,115 +195,121 @@ fn rule() -> Value {
             object([("jain_index", number()), ("max_deviation_jobs", number()), ("worst_wait_bound_jobs", count())]),
         ),
         ("waste", object([("idle_worker_seconds_total", number())])),
-        ("last_rounds", list(refer("Round"))),
-        ("shadow", described(any(), "What a rule in shadow has seen.")),
+        ("last_rounds", array(reference("Round"))),
+        ("shadow", with_description(any(), "The report of a rule in shadow.")),
     ])
 }
 
 pub fn list_all() -> Operation {
-    let answer = with(page_of(&["rules"], refer("Rule")), object([("version", text())]));
-    op("All plan rules").paged().gives(200, "Rules, in their order.", answer)
+    let response = merge(page_of(&["rules"], reference("Rule")), object([("version", string())]));
+    operation("List plan rules").paged().response(200, "Rules, in the order in which they are matched.", response)
 }
 
 pub fn show() -> Operation {
-    op("Show a plan rule").gives(200, "The rule, and all that is known of it.", refer("Rule"))
+    operation("Show a plan rule").response(200, "The rule and its state.", reference("Rule"))
 }
 
 pub fn put() -> Operation {
-    op("Add a plan rule, or replace it as a whole")
-        .about("`docs/configuration.md` has every option with its meaning and its bounds.")
-        .variable(rule_name())
-        .takes(refer("RuleOptions"))
-        .gives(200, "It is replaced.", refer("Rule"))
-        .gives(201, "It is added.", refer("Rule"))
-        .fails(&[409])
+    operation("Add a plan rule, or replace all of its options")
+        .description("`docs/configuration.md` describes the options and their allowed values.")
+        .path_parameter(rule_name())
+        .request_body(reference("RuleOptions"))
+        .response(200, "The rule was replaced.", reference("Rule"))
+        .response(201, "The rule was added.", reference("Rule"))
+        .errors(&[409])
 }
 
 pub fn remove() -> Operation {
-    let answer =
-        object([("rule", text()), ("removed", flag()), ("holds", or_null(text())), ("draining_jobs", count())]);
-    op("Remove a plan rule: the file's is back, if there is one").gives(200, "It is gone.", answer).fails(&[409])
+    let response =
+        object([("rule", string()), ("removed", boolean()), ("holds", nullable(string())), ("draining_jobs", count())]);
+    operation("Remove a plan rule; a rule of that name in the configuration file applies again")
+        .response(200, "The rule was removed.", response)
+        .errors(&[409])
 }
 
 pub fn rounds() -> Operation {
-    op("Rounds of a rule").paged().gives(200, "The newest first.", page_of(&[], refer("Round")))
+    operation("List the rounds of a rule").paged().response(
+        200,
+        "Rounds, newest first.",
+        page_of(&[], reference("Round")),
+    )
 }
 
 pub fn tenants() -> Operation {
     let tenant = object([
-        ("tenant_id", text()),
-        ("queue", text()),
+        ("tenant_id", string()),
+        ("queue", string()),
         ("pending", count()),
-        ("oldest_age_ms", or_null(count())),
+        ("oldest_age_ms", nullable(count())),
         ("weight", number()),
-        ("held", flag()),
-        ("awaits_weight", described(flag(), "The webhook is asked about the tenant before it is served.")),
-        ("weight_age_ms", or_null(count())),
+        ("held", boolean()),
+        ("awaits_weight", with_description(boolean(), "True while the webhook is asked for the weight of the tenant.")),
+        ("weight_age_ms", nullable(count())),
         ("promoted_total", count()),
         ("share", ratio()),
         ("expected_share", ratio()),
-        ("wait_bound_jobs", or_null(count())),
+        ("wait_bound_jobs", nullable(count())),
     ]);
-    let answer = with(page_of(&[], tenant), object([("truncated", flag())]));
-    op("Tenants of a rule that have jobs staged")
-        .query("sort", one_of(&["pending", "oldest", "weight", "name"]), "What they are sorted by.")
+    let response = merge(page_of(&[], tenant), object([("truncated", boolean())]));
+    operation("List the tenants that have staged jobs of a rule")
+        .query("sort", enumeration(&["pending", "oldest", "weight", "name"]), "The sort key.")
         .paged()
-        .gives(200, "Tenants.", answer)
+        .response(200, "Tenants.", response)
 }
 
 pub fn preview() -> Operation {
-    let gate = || object([("open", flag()), ("reason", or_null(text())), ("latency_threshold_ms?", count())]);
-    let tenants = || list(refer("Served"));
+    let gate = || object([("open", boolean()), ("reason", nullable(string())), ("latency_threshold_ms?", count())]);
+    let tenants = || array(reference("Served"));
     let queue = object([
-        ("name", text()),
+        ("name", string()),
         ("batch", count()),
         ("gate", gate()),
         ("tenants", tenants()),
-        ("order", list(text())),
+        ("order", array(string())),
     ]);
-    let answer = object([
-        ("rule", text()),
+    let response = object([
+        ("rule", string()),
         ("gate", gate()),
         ("batch", count()),
         ("tenants", tenants()),
-        ("order", list(text())),
-        ("truncated", flag()),
-        ("queues", list(queue)),
-        ("why", text()),
+        ("order", array(string())),
+        ("truncated", boolean()),
+        ("queues", array(queue)),
+        ("why", string()),
     ]);
-    op("What the next round would do").query("jobs", integer(1, 1000), "A round of so many jobs in its place.").gives(
-        200,
-        "Nothing was done.",
-        answer,
-    )
+    operation("Preview the next round")
+        .query("jobs", integer(1, 1000), "Preview a round of this number of jobs instead.")
+        .response(200, "The round as it would be. Nothing was promoted.", response)
 }
 
 pub fn shadow() -> Operation {
-    let seen = open(object([("rule", text()), ("watcher", or_null(text()))]));
-    op("The waits that tenants have and would have, of a rule in shadow").gives(200, "What was seen.", seen)
+    let seen = open(object([("rule", string()), ("watcher", nullable(string()))]));
+    operation("Show the actual and simulated waits of tenants, for a rule in shadow").response(200, "The waits.", seen)
 }
 
 pub fn run() -> Operation {
-    op("Run a round now").gives(200, "What it did.", refer("Round")).fails(&[409])
+    operation("Run a round now").response(200, "The round.", reference("Round")).errors(&[409])
 }
 
 pub fn pause() -> Operation {
-    op("Pause a plan rule").gives(200, "The rule.", refer("Rule"))
+    operation("Pause a plan rule").response(200, "The rule.", reference("Rule"))
 }
 
 pub fn resume() -> Operation {
-    op("Let a paused plan rule run again").gives(200, "The rule.", refer("Rule"))
+    operation("Resume a plan rule").response(200, "The rule.", reference("Rule"))
 }
 
 fn stream(summary: &'static str) -> Operation {
-    let about = "The round that was seen last: those after it come first.";
-    op(summary).header("Last-Event-ID", text(), about).gives_text(STREAM, "Events named `round`, each with a `Round`.")
+    let description = "The id of the last event that the client received. The stream starts with the rounds after it.";
+    operation(summary)
+        .header("Last-Event-ID", string(), description)
+        .text_response(STREAM, "Server-sent events named `round`; the data of each is a `Round`.")
 }
 
 pub fn all_rounds() -> Operation {
-    stream("Rounds of all rules, as they happen")
+    stream("Stream the rounds of all rules")
 }
 
 pub fn rounds_of() -> Operation {
-    stream("Rounds of a rule, as they happen")
+    stream("Stream the rounds of a rule")
 }

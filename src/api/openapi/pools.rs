@@ -1,18 +1,18 @@
-//! Worker pools, and what holds for the scheduling of all queues.
+//! Worker pools, and the scheduling policy of all queues.
 
-use super::Shapes;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::fairness::{Pool, Strategy};
 use crate::job::quota::MOST_CONCURRENCY;
 use serde_json::{Value, json};
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![
         ("Starvation", starvation()),
         ("TenantFairness", fairness()),
         ("Pool", pool()),
-        ("PoolAnswer", with(pool(), object([("pool", refer("Pool"))]))),
+        ("PoolAnswer", merge(pool(), object([("pool", reference("Pool"))]))),
         ("Scheduling", scheduling()),
     ]
 }
@@ -22,7 +22,7 @@ pub fn weight() -> Value {
     json!({"type": "number", "minimum": 0.05, "maximum": 1000})
 }
 
-/// All ways to write a strategy.
+/// All spellings of the strategies.
 pub const STRATEGIES: [&str; 8] = [
     "strict",
     "round-robin",
@@ -37,7 +37,7 @@ pub const STRATEGIES: [&str; 8] = [
 fn starvation() -> Value {
     let aging = request([("every?", duration()), ("step?", integer(0, 200)), ("max?", integer(0, 200))]);
     closed(request([
-        ("enabled?", flag()),
+        ("enabled?", boolean()),
         ("rotation_interval?", duration()),
         ("min_dispatch_ratio?", ratio()),
         ("max_consecutive?", count()),
@@ -46,130 +46,132 @@ fn starvation() -> Value {
 }
 
 fn fairness() -> Value {
-    let mut enabled = or_null(flag());
+    let mut enabled = nullable(boolean());
     enabled["description"] =
-        "True interleaves all jobs of a queue by tenant, false none. Null, or left out, leaves it to the isolation."
+        "True interleaves all jobs of a queue by tenant, false none. Null or no value means that the tenant isolation decides."
             .into();
     closed(request([
         ("enabled?", enabled),
-        ("strategy?", one_of(&["fair-share", "fair_share", "fairshare", "round-robin", "round_robin", "strict"])),
-        ("weights?", map(weight())),
+        ("strategy?", enumeration(&["fair-share", "fair_share", "fairshare", "round-robin", "round_robin", "strict"])),
+        ("weights?", map_of(weight())),
         ("default_weight?", weight()),
     ]))
 }
 
-/// What a request may say of a pool.
+/// The members of a pool in a request.
 fn settings() -> Value {
-    let places = by_queue(closed(object([("weight?", weight())])));
+    let weighted = by_queue(closed(object([("weight?", weight())])));
     object([
-        ("queues", either([list_of(queue(), 1, Pool::MOST_QUEUES), places])),
-        ("strategy?", or_null(one_of(&STRATEGIES))),
-        ("weights?", or_null(by_queue(weight()))),
-        ("concurrency?", or_null(integer(1, MOST_CONCURRENCY.into()))),
-        ("isolated?", or_null(flag())),
-        ("starvation_prevention?", or_null(refer("Starvation"))),
-        ("tenant_fairness?", or_null(refer("TenantFairness"))),
-        ("tenant?", described(text(), "As answers have it; in namespaces only.")),
+        ("queues", any_of([array_of(queue(), 1, Pool::MOST_QUEUES), weighted])),
+        ("strategy?", nullable(enumeration(&STRATEGIES))),
+        ("weights?", nullable(by_queue(weight()))),
+        ("concurrency?", nullable(integer(1, MOST_CONCURRENCY.into()))),
+        ("isolated?", nullable(boolean())),
+        ("starvation_prevention?", nullable(reference("Starvation"))),
+        ("tenant_fairness?", nullable(reference("TenantFairness"))),
+        ("tenant?", with_description(string(), "The tenant of the pool, with isolation by namespace only.")),
         ("active_workers?", any()),
         ("active_jobs?", any()),
         ("source?", any()),
     ])
 }
 
-/// Alone, or inside `pool`; an answer about a pool will do as well.
+/// A request about a pool: the members at top level or inside `pool`, or a response about a pool.
 fn body(named: Value) -> Value {
-    let flat = || with(settings(), named.clone());
-    let answered = with(flat(), object([("pool", refer("Pool"))]));
-    either([closed(flat()), closed(object([("pool", closed(flat()))])), closed(answered)])
+    let flat = || merge(settings(), named.clone());
+    let response = merge(flat(), object([("pool", reference("Pool"))]));
+    any_of([closed(flat()), closed(object([("pool", closed(flat()))])), closed(response)])
 }
 
 fn pool() -> Value {
     object([
         ("name", pool_name()),
-        ("queues", list(text())),
-        ("strategy", one_of(&Strategy::NAMES)),
-        ("weights?", map(weight())),
-        ("concurrency", or_null(count())),
-        ("isolated", flag()),
-        ("starvation_prevention", or_null(refer("Starvation"))),
-        ("tenant_fairness", or_null(refer("TenantFairness"))),
-        ("tenant?", described(text(), "The tenant whose own queues it serves.")),
+        ("queues", array(string())),
+        ("strategy", enumeration(&Strategy::NAMES)),
+        ("weights?", map_of(weight())),
+        ("concurrency", nullable(count())),
+        ("isolated", boolean()),
+        ("starvation_prevention", nullable(reference("Starvation"))),
+        ("tenant_fairness", nullable(reference("TenantFairness"))),
+        ("tenant?", with_description(string(), "The tenant whose queues the pool serves.")),
         ("active_workers", count()),
         ("active_jobs", count()),
-        ("source", one_of(&["file", "api"])),
+        ("source", enumeration(&["file", "api"])),
     ])
 }
 
 pub fn list_all() -> Operation {
-    op("All pools").paged().gives(200, "Pools.", page_of(&[], refer("Pool")))
+    operation("List pools").paged().response(200, "Pools.", page_of(&[], reference("Pool")))
 }
 
 pub fn show() -> Operation {
-    op("Show a pool").gives(200, "The pool.", refer("PoolAnswer"))
+    operation("Show a pool").response(200, "The pool.", reference("PoolAnswer"))
 }
 
 pub fn put() -> Operation {
-    op("Add a pool, or replace it as a whole")
-        .variable(pool_name())
-        .takes(body(object([("name?", pool_name())])))
-        .gives(200, "It is replaced.", refer("PoolAnswer"))
-        .gives(201, "It is added.", refer("PoolAnswer"))
+    operation("Add a pool, or replace all of its settings")
+        .path_parameter(pool_name())
+        .request_body(body(object([("name?", pool_name())])))
+        .response(200, "The pool was replaced.", reference("PoolAnswer"))
+        .response(201, "The pool was added.", reference("PoolAnswer"))
 }
 
 pub fn add() -> Operation {
-    op("Add a pool")
-        .takes(body(object([("name", pool_name())])))
-        .gives(201, "It is added.", refer("PoolAnswer"))
+    operation("Add a pool")
+        .request_body(body(object([("name", pool_name())])))
+        .response(201, "The pool was added.", reference("PoolAnswer"))
         .with_headers(&["Location"])
-        .fails(&[409])
+        .errors(&[409])
 }
 
 pub fn remove() -> Operation {
-    let answer = object([("pool", text()), ("removed", flag()), ("holds", or_null(text()))]);
-    op("Remove a pool: the file's is back, if there is one").gives(200, "It is gone.", answer).fails(&[409])
+    let response = object([("pool", string()), ("removed", boolean()), ("holds", nullable(string()))]);
+    operation("Remove a pool; a pool of that name in the configuration file applies again")
+        .response(200, "The pool was removed.", response)
+        .errors(&[409])
 }
 
 fn scheduling() -> Value {
     object([
-        ("starvation_prevention", refer("Starvation")),
-        ("tenant_fairness", refer("TenantFairness")),
-        ("queues", map(object([("tenant_fairness", refer("TenantFairness"))]))),
-        ("source", one_of(&["file", "api"])),
+        ("starvation_prevention", reference("Starvation")),
+        ("tenant_fairness", reference("TenantFairness")),
+        ("queues", map_of(object([("tenant_fairness", reference("TenantFairness"))]))),
+        ("source", enumeration(&["file", "api"])),
     ])
 }
 
 pub fn scheduling_stats() -> Operation {
     let queue = object([
-        ("name", text()),
+        ("name", string()),
         ("dispatch_count_1m", count()),
         ("dispatch_ratio_1m", ratio()),
         ("avg_wait_ms", number()),
         ("active_jobs", count()),
     ]);
-    let stats = || object([("queues", list(queue.clone())), ("window", text())]);
-    op("What queues handed out within the last minute").gives(
+    let stats = || object([("queues", array(queue.clone())), ("window", string())]);
+    operation("Count the dispatches of each queue within the last minute").response(
         200,
-        "Counts.",
-        with(stats(), object([("stats", stats())])),
+        "The counts.",
+        merge(stats(), object([("stats", stats())])),
     )
 }
 
 pub fn scheduling_config() -> Operation {
-    op("What holds for all queues").gives(200, "The policy.", refer("Scheduling"))
+    operation("Show the scheduling policy of all queues").response(200, "The policy.", reference("Scheduling"))
 }
 
 pub fn put_scheduling_config() -> Operation {
-    let queue = object([("tenant_fairness?", or_null(refer("TenantFairness")))]);
+    let queue = object([("tenant_fairness?", nullable(reference("TenantFairness")))]);
     let body = object([
-        ("starvation_prevention?", or_null(refer("Starvation"))),
-        ("tenant_fairness?", or_null(refer("TenantFairness"))),
-        ("queues?", or_null(by_queue(closed(queue)))),
+        ("starvation_prevention?", nullable(reference("Starvation"))),
+        ("tenant_fairness?", nullable(reference("TenantFairness"))),
+        ("queues?", nullable(by_queue(closed(queue)))),
         ("source?", any()),
     ]);
-    op("Change what holds for all queues")
-        .about(
-            "What it does not name stays as it is; a queue's `tenant_fairness` of `null` takes the queue's own away.",
+    operation("Change the scheduling policy of all queues")
+        .description(
+            "Settings that are left out do not change. `null` as the `tenant_fairness` of a queue removes that setting.",
         )
-        .takes(closed(body))
-        .gives(200, "The policy.", refer("Scheduling"))
+        .request_body(closed(body))
+        .response(200, "The policy.", reference("Scheduling"))
 }

@@ -1,42 +1,44 @@
 //! Progress, checkpoints and results of jobs.
 
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
-use crate::api::handlers::results::{LONGEST_S, MOST_IDS};
+use crate::api::handlers::results::{LONGEST_WAIT_S, MOST_IDS};
 use serde_json::{Value, json};
 
 fn progress() -> Value {
     object([
-        ("job_id", text()),
+        ("job_id", string()),
         ("state", state()),
-        ("progress", or_null(ratio())),
+        ("progress", nullable(ratio())),
         ("data", any()),
-        ("message", or_null(text())),
-        ("updated_at?", time()),
+        ("message", nullable(string())),
+        ("updated_at?", timestamp()),
     ])
 }
 
 pub fn show() -> Operation {
-    op("How far a job has got")
-        .gives(200, "Its progress.", progress())
+    operation("Show the progress of a job")
+        .response(200, "The progress.", progress())
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
 fn reports(summary: &'static str, job: Value) -> Operation {
     let report = request([
-        ("progress?", described(number(), "From 0 to 1; what is outside counts as the nearer of the two.")),
-        ("percentage?", described(number(), "The same from 0 to 100, if `progress` is left out.")),
+        ("progress?", with_description(number(), "A number from 0 to 1. Values outside are clamped.")),
+        ("percentage?", with_description(number(), "The same as a number from 0 to 100. `progress` takes precedence.")),
         ("data?", any()),
-        ("message?", text()),
+        ("message?", string()),
         ("checkpoint?", any()),
-        ("worker_id?", plain(256)),
+        ("worker_id?", printable(256)),
     ]);
-    op(summary)
-        .about("`progress`, `percentage` or `data` must be there. `data` has at most 4096 bytes, `message` 1024.")
-        .takes(with_one_of(with(report, job), &["progress", "percentage", "data"]))
-        .gives(200, "What is known now.", progress())
+    operation(summary)
+        .description(
+            "One of `progress`, `percentage` and `data` is required. `data` may have 4096 bytes, `message` 1024.",
+        )
+        .request_body(requiring_one_of(merge(report, job), &["progress", "percentage", "data"]))
+        .response(200, "The progress that is stored now.", progress())
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
-        .fails(&[404, 409])
+        .errors(&[404, 409])
 }
 
 pub fn report() -> Operation {
@@ -44,42 +46,44 @@ pub fn report() -> Operation {
 }
 
 pub fn report_by_body() -> Operation {
-    reports("Report the progress of the job that the body names", request([("job_id", plain(128))]))
+    reports("Report the progress of the job that the body names", request([("job_id", printable(128))]))
 }
 
 fn checkpoint(state: &'static str) -> Value {
-    let flat = || object([("job_id", text()), ("sequence", count()), ("created_at", time()), (state, any())]);
-    with(flat(), object([("checkpoint", flat())]))
+    let flat = || object([("job_id", string()), ("sequence", count()), ("created_at", timestamp()), (state, any())]);
+    merge(flat(), object([("checkpoint", flat())]))
 }
 
-pub fn checkpoint_shown() -> Operation {
-    op("What a job has kept for its next attempt").gives(200, "The checkpoint.", checkpoint("state"))
+pub fn show_checkpoint() -> Operation {
+    operation("Show the checkpoint of a job").response(200, "The checkpoint.", checkpoint("state"))
 }
 
-pub fn keep() -> Operation {
-    op("Keep something for a job's next attempt")
-        .takes(request([("state", json!({"not": {"type": "null"}}))]))
-        .gives(200, "It is kept, in place of what was.", checkpoint("state?"))
-        .fails(&[409])
+pub fn put_checkpoint() -> Operation {
+    operation("Store a checkpoint for the next attempt of a job")
+        .request_body(request([("state", json!({"not": {"type": "null"}}))]))
+        .response(200, "The checkpoint was stored in place of the previous one.", checkpoint("state?"))
+        .errors(&[409])
 }
 
-pub fn drop_checkpoint() -> Operation {
-    op("Forget what a job has kept").gives(200, "It is gone.", object([("deleted", flag()), ("job_id", text())]))
+pub fn delete_checkpoint() -> Operation {
+    operation("Delete the checkpoint of a job").response(
+        200,
+        "The checkpoint was deleted.",
+        object([("deleted", boolean()), ("job_id", string())]),
+    )
 }
 
 pub fn result() -> Operation {
-    op("The result of a job")
-        .query("wait", flag(), "Whether to wait for it.")
-        .query("timeout", integer(0, LONGEST_S as i64), "How many seconds; 30 if it is not said.")
-        .gives(200, "The job has ended.", object([("job_id", text()), ("state", state()), ("result", any())]))
-        .fails(&[408])
+    operation("Show the result of a job")
+        .query("wait", boolean(), "`true` waits for the result.")
+        .query("timeout", integer(0, LONGEST_WAIT_S as i64), "Seconds to wait; 30 by default.")
+        .response(200, "The job has finished.", object([("job_id", string()), ("state", state()), ("result", any())]))
+        .errors(&[408])
 }
 
 pub fn results() -> Operation {
-    let results = map(object([("state", state()), ("result", any())]));
-    op("Results of many jobs").takes(request([("ids", list_of(text(), 0, MOST_IDS))])).gives(
-        200,
-        "Those that exist, by id.",
-        object([("results", results)]),
-    )
+    let results = map_of(object([("state", state()), ("result", any())]));
+    operation("Show the results of many jobs")
+        .request_body(request([("ids", array_of(string(), 0, MOST_IDS))]))
+        .response(200, "The results of the jobs that exist, by job id.", object([("results", results)]))
 }

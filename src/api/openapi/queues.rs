@@ -1,44 +1,47 @@
 //! Queues: list, counts, pause and resume, settings, limits.
 
-use super::Shapes;
+use super::Schemas;
 use super::job_schemas::closed_quota;
 use super::jobs::{RATE, bulk_request, states};
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::job::State;
 use serde_json::Value;
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![
         ("QueueState", queue_state()),
         ("QueuePaused", paused()),
         ("QueueConfig", config()),
-        ("QueueConfigAnswer", with(config(), object([("name", text()), ("configuration", refer("QueueConfig"))]))),
+        (
+            "QueueConfigAnswer",
+            merge(config(), object([("name", string()), ("configuration", reference("QueueConfig"))])),
+        ),
         ("QueueLimit", queue_limit()),
     ]
 }
 
 fn status() -> Value {
-    one_of(&["active", "paused"])
+    enumeration(&["active", "paused"])
 }
 
-/// A queue with how many of its jobs are in each state.
+/// A queue with its number of jobs by state.
 fn queue_state() -> Value {
     let own = object([
-        ("name", text()),
+        ("name", string()),
         ("status", status()),
-        ("paused", flag()),
+        ("paused", boolean()),
         ("depth", count()),
         ("latency_ms", count()),
-        ("oldest_available_at", or_null(time())),
+        ("oldest_available_at", nullable(timestamp())),
         ("max_depth?", count()),
-        ("paused_at?", time()),
-        ("queue?", text()),
+        ("paused_at?", timestamp()),
+        ("queue?", string()),
     ]);
-    with(own, counts("?"))
+    merge(own, counts("?"))
 }
 
-/// A member for each state.
+/// One count for each job state.
 fn counts(mark: &str) -> Value {
     let names = State::ALL.map(|state| format!("{}{mark}", state.name()));
     let [a, b, c, d, e, f, g, h] = names.each_ref().map(|name| (name.as_str(), count()));
@@ -48,71 +51,76 @@ fn counts(mark: &str) -> Value {
 fn config() -> Value {
     let bound = object([
         ("max_depth", count()),
-        ("strategy", one_of(&["reject", "block", "drop_oldest"])),
+        ("strategy", enumeration(&["reject", "block", "drop_oldest"])),
         ("warning_threshold", ratio()),
     ]);
-    object([("backpressure?", bound), ("rate_limit?", shown_quota())])
+    object([("backpressure?", bound), ("rate_limit?", quota_response())])
 }
 
-/// A quota as answers show it.
-pub fn shown_quota() -> Value {
-    object([("concurrency?", count()), ("rate?", refer("Window")), ("throttle?", refer("Window"))])
+/// A quota in a response.
+pub fn quota_response() -> Value {
+    object([("concurrency?", count()), ("rate?", reference("Window")), ("throttle?", reference("Window"))])
 }
 
 pub fn list_all() -> Operation {
-    let item = object([("name", text()), ("status", status()), ("created_at", time())]);
-    op("All queues").of_tenant().paged().gives(200, "Queues, by name.", page_of(&["queues"], item))
+    let item = object([("name", string()), ("status", status()), ("created_at", timestamp())]);
+    operation("List queues").tenant_header().paged().response(200, "Queues, by name.", page_of(&["queues"], item))
 }
 
 pub fn show() -> Operation {
-    let answer = object([
-        ("queue", refer("QueueState")),
-        ("name", text()),
+    let response = object([
+        ("queue", reference("QueueState")),
+        ("name", string()),
         ("state", status()),
-        ("config", refer("QueueConfig")),
-        ("stats", refer("QueueState")),
-        ("created_at", time()),
+        ("config", reference("QueueConfig")),
+        ("stats", reference("QueueState")),
+        ("created_at", timestamp()),
     ]);
-    op("Show a queue").of_tenant().gives(200, "The queue.", answer)
+    operation("Show a queue").tenant_header().response(200, "The queue.", response)
 }
 
 pub fn stats() -> Operation {
-    let wrapped = object([("queue", refer("QueueState")), ("stats", refer("QueueState")), ("computed_at", time())]);
-    let answer = with(queue_state(), wrapped);
-    op("How many jobs a queue has").of_tenant().gives(200, "Its counts.", answer)
+    let wrapped =
+        object([("queue", reference("QueueState")), ("stats", reference("QueueState")), ("computed_at", timestamp())]);
+    let response = merge(queue_state(), wrapped);
+    operation("Count the jobs of a queue").tenant_header().response(200, "The counts.", response)
 }
 
 fn paused() -> Value {
     object([
-        ("name", text()),
-        ("paused", flag()),
+        ("name", string()),
+        ("paused", boolean()),
         ("status", status()),
-        ("paused_at?", time()),
-        ("resumed_at?", time()),
-        ("queue?", object([("name", text()), ("paused", flag()), ("status", status())])),
+        ("paused_at?", timestamp()),
+        ("resumed_at?", timestamp()),
+        ("queue?", object([("name", string()), ("paused", boolean()), ("status", status())])),
     ])
 }
 
 pub fn pause() -> Operation {
-    op("Hand out no more jobs of a queue")
-        .variable(queue())
-        .gives(200, "It is paused.", refer("QueuePaused"))
-        .fails(&[409])
+    operation("Pause a queue, so that fetches get no jobs of it")
+        .path_parameter(queue())
+        .response(200, "The queue is paused.", reference("QueuePaused"))
+        .errors(&[409])
 }
 
 pub fn resume() -> Operation {
-    op("Hand out jobs of a queue again")
-        .variable(queue())
-        .gives(200, "It is active.", refer("QueuePaused"))
-        .fails(&[409])
+    operation("Resume a queue")
+        .path_parameter(queue())
+        .response(200, "The queue is active.", reference("QueuePaused"))
+        .errors(&[409])
 }
 
 pub fn show_config() -> Operation {
-    op("What is set for a queue").gives(200, "Only what is set.", refer("QueueConfigAnswer"))
+    operation("Show the configuration of a queue").response(
+        200,
+        "The settings, without those that are not set.",
+        reference("QueueConfigAnswer"),
+    )
 }
 
 pub fn put_config() -> Operation {
-    let strategy = || one_of(&["reject", "block", "drop_oldest"]);
+    let strategy = || enumeration(&["reject", "block", "drop_oldest"]);
     let bound = closed(request([
         ("max_depth?", integer(0, 1_000_000_000)),
         ("strategy?", strategy()),
@@ -123,79 +131,82 @@ pub fn put_config() -> Operation {
         ("max_size?", integer(0, 1_000_000_000)),
         ("overflow_policy?", strategy()),
         ("concurrency?", integer(0, crate::job::quota::MOST_CONCURRENCY.into())),
-        ("rate_limit?", closed_quota(&answered())),
+        ("rate_limit?", closed_quota(&response_members())),
     ]);
-    op("Change what is set for a queue")
-        .about("What it does not name stays as it is; a `max_depth` of 0 is no bound.")
-        .variable(queue())
-        .takes(closed(body))
-        .gives(200, "What is set now.", refer("QueueConfigAnswer"))
-        .fails(&[409])
+    operation("Change the configuration of a queue")
+        .description("Settings that are left out do not change. A `max_depth` of 0 removes the bound.")
+        .path_parameter(queue())
+        .request_body(closed(body))
+        .response(200, "The settings that apply now.", reference("QueueConfigAnswer"))
+        .errors(&[409])
 }
 
-/// A queue's own limit.
+/// The rate limit of a queue.
 fn queue_limit() -> Value {
-    let own = object([("queue", text()), ("source", one_of(&["file", "api"])), ("state", refer("RateLimit"))]);
-    with(own, shown_quota())
+    let own =
+        object([("queue", string()), ("source", enumeration(&["file", "api"])), ("state", reference("RateLimit"))]);
+    merge(own, quota_response())
 }
 
 pub fn show_limit() -> Operation {
-    op("A queue's own limit").gives(200, "The limit, and how it is used.", refer("QueueLimit")).with_headers(&RATE)
+    operation("Show the rate limit of a queue")
+        .response(200, "The limit and its usage.", reference("QueueLimit"))
+        .with_headers(&RATE)
 }
 
-/// What an answer about a limit has beside it, and may come back with.
-fn answered() -> Value {
+/// The members of a response about a limit that a request may contain. They are ignored, so that a response can be sent back.
+fn response_members() -> Value {
     request([("queue?", any()), ("source?", any()), ("state?", any())])
 }
 
 pub fn put_limit() -> Operation {
-    op("Limit all jobs of a queue")
-        .variable(queue())
-        .takes(closed_quota(&answered()))
-        .gives(200, "The limit, and how it is used.", refer("QueueLimit"))
+    operation("Set the rate limit of a queue")
+        .path_parameter(queue())
+        .request_body(closed_quota(&response_members()))
+        .response(200, "The limit and its usage.", reference("QueueLimit"))
         .with_headers(&RATE)
 }
 
 pub fn remove_limit() -> Operation {
-    let answer = object([("queue", text()), ("removed", flag()), ("holds", or_null(text()))]);
-    op("Take a queue's limit away: the file's holds again, if there is one")
-        .gives(200, "It is gone.", answer)
-        .fails(&[409])
+    let response = object([("queue", string()), ("removed", boolean()), ("holds", nullable(string()))]);
+    operation("Remove the rate limit of a queue; a limit in the configuration file applies again")
+        .response(200, "The limit was removed.", response)
+        .errors(&[409])
 }
 
 pub fn list_for_admin() -> Operation {
-    let counted = "Jobs within the last minute; `null` while nobody counts what tenants do.";
+    let counted = "Jobs within the last minute; `null` if activity is not counted.";
     let throughput = object([
-        ("processed_per_minute", described(or_null(count()), counted)),
-        ("failed_per_minute", described(or_null(count()), counted)),
+        ("processed_per_minute", with_description(nullable(count()), counted)),
+        ("failed_per_minute", with_description(nullable(count()), counted)),
         ("started_per_minute", count()),
         ("avg_wait_ms", number()),
     ]);
-    let item = with(for_admin(), object([("throughput", throughput)]));
-    op("All queues, as admins see them").paged().gives(200, "Queues, by name.", page_of(&[], item))
+    let item = merge(for_admin(), object([("throughput", throughput)]));
+    operation("List queues in the shape of the admin API").paged().response(200, "Queues, by name.", page_of(&[], item))
 }
 
 pub fn show_to_admin() -> Operation {
-    let more = object([("configuration", refer("QueueConfig")), ("oldest_available_at", or_null(time()))]);
-    op("Show a queue, as admins see it").gives(200, "The queue.", with(for_admin(), more))
+    let more = object([("configuration", reference("QueueConfig")), ("oldest_available_at", nullable(timestamp()))]);
+    operation("Show a queue in the shape of the admin API").response(200, "The queue.", merge(for_admin(), more))
 }
 
 fn for_admin() -> Value {
     object([
-        ("name", text()),
+        ("name", string()),
         ("state", status()),
-        ("paused", flag()),
-        ("counts", map(count())),
-        ("created_at", time()),
+        ("paused", boolean()),
+        ("counts", map_of(count())),
+        ("created_at", timestamp()),
     ])
 }
 
 pub fn purge() -> Operation {
     let purged = State::ALL.into_iter().filter(|state| *state != State::Active).map(State::name).collect::<Vec<_>>();
-    let body = with(bulk_request(), request([("states", states(&purged)), ("older_than?", duration())]));
-    op("Remove jobs of a queue for good")
-        .about("Jobs that wait are cancelled first; those that workers have cannot be purged.")
-        .variable(queue())
-        .takes(body)
-        .gives(200, "What became of them.", refer("BulkAnswer"))
+    let body = merge(bulk_request(), request([("states", states(&purged)), ("older_than?", duration())]));
+    operation("Purge jobs of a queue")
+        .description("Deletes jobs. Waiting jobs are cancelled first; active jobs cannot be purged.")
+        .path_parameter(queue())
+        .request_body(body)
+        .response(200, "The number of purged jobs, and errors.", reference("BulkAnswer"))
 }

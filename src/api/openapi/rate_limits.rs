@@ -1,74 +1,80 @@
 //! Rate limits and their overrides.
 
-use super::Shapes;
+use super::Schemas;
 use super::job_schemas::closed_quota;
 use super::jobs::RATE;
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::job::{LimitScope, Partition};
 use serde_json::{Value, json};
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![("RateLimit", rate_limit())]
 }
 
 fn rate_limit() -> Value {
-    let rate = with(refer_window(), object([("current_count", count()), ("window_resets_at?", time())]));
+    let rate = merge(refer_window(), object([("current_count", count()), ("window_resets_at?", timestamp())]));
     object([
-        ("key", text()),
+        ("key", string()),
         (
             "scope",
-            described(
-                one_of(&LimitScope::NAMES),
-                "What the limit counts: jobs with the key, or those of a queue, type or tenant.",
+            with_description(
+                enumeration(&LimitScope::NAMES),
+                "The jobs that the limit counts: those with the key, or those of a queue, type or tenant.",
             ),
         ),
         ("waiting_count", count()),
         (
             "partition?",
-            described(
-                object([("key", text()), ("scope", one_of(&Partition::NAMES[1..])), ("name", text())]),
-                "Of what this is a part, for the jobs of one tenant, queue or type.",
+            with_description(
+                object([("key", string()), ("scope", enumeration(&Partition::NAMES[1..])), ("name", string())]),
+                "The key of which this limit is a partition, and the tenant, queue or type of its jobs.",
             ),
         ),
         (
             "partitions?",
-            described(list(refer("RateLimit")), "Parts of a key that jobs divide, those first that were used last."),
+            with_description(array(reference("RateLimit")), "The partitions of the key, most recently used first."),
         ),
         ("partitions_total?", count()),
         ("concurrency?", object([("limit", count()), ("active", count()), ("available?", count())])),
         ("rate?", rate),
-        ("throttle?", with(refer_window(), object([("next_allowed_at?", time())]))),
-        ("hold_until?", time()),
-        ("override?", object([("expires_at", or_null(time()))])),
+        ("throttle?", merge(refer_window(), object([("next_allowed_at?", timestamp())]))),
+        ("hold_until?", timestamp()),
+        ("override?", object([("expires_at", nullable(timestamp()))])),
     ])
 }
 
 fn refer_window() -> Value {
-    object([("limit", at_least(1)), ("period", text())])
+    object([("limit", at_least(1)), ("period", string())])
 }
 
 pub fn list_all() -> Operation {
-    op("All limits that are in use").paged().gives(200, "Limits, by key.", page_of(&[], refer("RateLimit")))
+    operation("List limits").paged().response(
+        200,
+        "The limits that are in use, by key.",
+        page_of(&[], reference("RateLimit")),
+    )
 }
 
 fn scoped(operation: Operation) -> Operation {
-    let of = "What the limit counts. If it is left out, the key is one that jobs name, unless only a limit of a queue, type or tenant has it.";
-    operation.query("scope", one_of(&LimitScope::NAMES), of)
+    let description = "The jobs that the limit counts. Without a scope, the key is one that jobs name, unless only a limit of a queue, type or tenant has it.";
+    operation.query("scope", enumeration(&LimitScope::NAMES), description)
 }
 
 pub fn show() -> Operation {
-    scoped(op("Show a limit")).gives(200, "The limit, and how it is used.", refer("RateLimit")).with_headers(&RATE)
+    scoped(operation("Show a limit"))
+        .response(200, "The limit and its usage.", reference("RateLimit"))
+        .with_headers(&RATE)
 }
 
 pub fn put() -> Operation {
-    scoped(op("Override a limit, perhaps for a while"))
-        .variable(json!({"type": "string", "pattern": "^[a-zA-Z0-9][a-zA-Z0-9._:*|=%@/-]*$", "maxLength": 256}))
-        .takes(either([closed_quota(&request([("expires_at?", moment())])), refer("RateLimit")]))
-        .gives(200, "What holds now.", refer("RateLimit"))
+    scoped(operation("Override a limit, optionally until a point in time"))
+        .path_parameter(json!({"type": "string", "pattern": "^[a-zA-Z0-9][a-zA-Z0-9._:*|=%@/-]*$", "maxLength": 256}))
+        .request_body(any_of([closed_quota(&request([("expires_at?", time_or_delay())])), reference("RateLimit")]))
+        .response(200, "The limit that applies now.", reference("RateLimit"))
         .with_headers(&RATE)
 }
 
 pub fn remove() -> Operation {
-    scoped(op("Take an override away")).gives(200, "What holds now.", refer("RateLimit"))
+    scoped(operation("Remove an override")).response(200, "The limit that applies now.", reference("RateLimit"))
 }

@@ -1,9 +1,9 @@
-//! Small words for JSON Schema, so that a shape reads like what it describes.
+//! Builders of JSON schemas, short enough that a schema reads like the JSON that it describes.
 
 use crate::job::duration::LONGEST_MS;
 use serde_json::{Map, Value, json};
 
-/// Names as the server checks them.
+/// The patterns of names, equal to the checks of the server.
 const QUEUE: &str = "^[a-z0-9][a-z0-9.-]*$";
 const KIND: &str = "^[a-z][a-z0-9_-]*(\\.[a-z][a-z0-9_-]*)*$";
 const UUID7: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$";
@@ -12,16 +12,16 @@ const DURATION: &str =
     "[0-9]{1,12}(\\.[0-9]{1,9})?(ms|s|m|h|d)|P([0-9]{1,5}[WD])*(T([0-9]{1,9}(\\.[0-9]{1,9})?[HMS])+)?";
 const PLAIN: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
-/// Anything that is JSON.
+/// Any JSON value.
 pub fn any() -> Value {
     json!({})
 }
 
-pub fn text() -> Value {
+pub fn string() -> Value {
     json!({"type": "string"})
 }
 
-pub fn flag() -> Value {
+pub fn boolean() -> Value {
     json!({"type": "boolean"})
 }
 
@@ -47,18 +47,18 @@ pub fn at_least(least: u64) -> Value {
     json!({"type": "integer", "minimum": least})
 }
 
-/// A whole number as a request may write it: no larger than any language can hold.
-pub fn whole(least: i64) -> Value {
+/// A whole number in a request, at most 2^53 - 1, which a number of any language can hold.
+pub fn safe_integer(least: i64) -> Value {
     integer(least, (1 << 53) - 1)
 }
 
-/// A point in time, as answers have it.
-pub fn time() -> Value {
+/// A point in time in a response.
+pub fn timestamp() -> Value {
     json!({"type": "string", "format": "date-time"})
 }
 
-/// A text of so many characters at most.
-pub fn short(least: usize, most: usize) -> Value {
+/// A string with a length from `least` to `most` characters.
+pub fn string_of_length(least: usize, most: usize) -> Value {
     json!({"type": "string", "minLength": least, "maxLength": most})
 }
 
@@ -72,22 +72,22 @@ pub fn queue() -> Value {
 }
 
 /// The type of a job.
-pub fn kind() -> Value {
+pub fn job_type() -> Value {
     named(KIND, 255)
 }
 
-/// An id that a client may choose.
+/// A UUID of version 7.
 pub fn uuid() -> Value {
     json!({"type": "string", "pattern": UUID7})
 }
 
-/// The id of a tenant, as clients name theirs.
+/// The id of a tenant.
 pub fn tenant() -> Value {
     named(TENANT, 256)
 }
 
-/// A name that somebody chooses freely: no control characters.
-pub fn plain(most: usize) -> Value {
+/// A string of at most `most` characters without control characters.
+pub fn printable(most: usize) -> Value {
     named(PLAIN, most)
 }
 
@@ -107,7 +107,7 @@ pub fn rate_key() -> Value {
     named(TENANT, 256)
 }
 
-/// A duration as requests may write it.
+/// A duration in a request.
 pub fn duration() -> Value {
     json!({"type": "string", "pattern": format!("^({DURATION})$"), "description": crate::job::duration::EXPECTED})
 }
@@ -118,30 +118,30 @@ pub fn period() -> Value {
     json!({"type": "string", "pattern": pattern, "description": crate::job::quota::PERIOD_EXPECTED})
 }
 
-/// A time as requests may write it: absolute or relative.
-pub fn moment() -> Value {
+/// A point in time in a request, absolute or relative.
+pub fn time_or_delay() -> Value {
     let relative = json!({"type": "string", "pattern": format!("^[+]({DURATION})$")});
-    described(either([time(), relative]), crate::job::time::EXPECTED)
+    with_description(any_of([timestamp(), relative]), crate::job::time::EXPECTED)
 }
 
-/// So many seconds, at least `least` and at most a century.
+/// A number of seconds, at least `least` and at most a century.
 pub fn seconds(least: i64) -> Value {
     integer(least, (LONGEST_MS / 1000) as i64)
 }
 
-/// The same in milliseconds.
+/// A number of milliseconds, at least `least` and at most a century.
 pub fn milliseconds(least: i64) -> Value {
     integer(least, LONGEST_MS as i64)
 }
 
-/// Words separated by commas.
-pub fn words(words: &[&str]) -> Value {
+/// One or more of some words, separated by commas.
+pub fn comma_separated(words: &[&str]) -> Value {
     let word = words.join("|");
     json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")})
 }
 
-/// The same object, in which one of these members must be there, and not be `null`.
-pub fn with_one_of(mut object: Value, names: &[&str]) -> Value {
+/// An object that must have at least one of these members with a value other than `null`.
+pub fn requiring_one_of(mut object: Value, names: &[&str]) -> Value {
     let has = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
     let choice = json!({"anyOf": names.iter().map(has).collect::<Vec<_>>()});
     match object.get_mut("allOf").and_then(Value::as_array_mut) {
@@ -151,67 +151,67 @@ pub fn with_one_of(mut object: Value, names: &[&str]) -> Value {
     object
 }
 
-/// One of some words.
-pub fn one_of(words: &[&str]) -> Value {
+/// A string that is one of some words.
+pub fn enumeration(words: &[&str]) -> Value {
     json!({"type": "string", "enum": words})
 }
 
-/// One of the eight states.
+/// The state of a job.
 pub fn state() -> Value {
-    refer("JobState")
+    reference("JobState")
 }
 
-pub fn list(item: Value) -> Value {
+pub fn array(item: Value) -> Value {
     json!({"type": "array", "items": item})
 }
 
-pub fn list_of(item: Value, least: usize, most: usize) -> Value {
+pub fn array_of(item: Value, least: usize, most: usize) -> Value {
     json!({"type": "array", "items": item, "minItems": least, "maxItems": most})
 }
 
-/// An object with any names, all of whose values are alike.
-pub fn map(value: Value) -> Value {
+/// An object with arbitrary names, whose values all have one schema.
+pub fn map_of(value: Value) -> Value {
     json!({"type": "object", "additionalProperties": value})
 }
 
-/// The same, with names of queues.
+/// An object whose names are queues.
 pub fn by_queue(value: Value) -> Value {
     json!({"type": "object", "additionalProperties": value, "propertyNames": queue()})
 }
 
-/// An object of which nothing more is known.
-pub fn anything_named() -> Value {
-    map(json!(true))
+/// An object with arbitrary members.
+pub fn any_object() -> Value {
+    map_of(json!(true))
 }
 
-/// A schema of `components`.
-pub fn refer(name: &str) -> Value {
+/// A reference to a schema in `components`.
+pub fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-pub fn either(choices: impl IntoIterator<Item = Value>) -> Value {
+pub fn any_of(choices: impl IntoIterator<Item = Value>) -> Value {
     json!({"anyOf": choices.into_iter().collect::<Vec<_>>()})
 }
 
-/// The same, or `null`.
-pub fn or_null(mut schema: Value) -> Value {
+/// A value of a schema, or `null`.
+pub fn nullable(mut schema: Value) -> Value {
     match schema.get("type").and_then(Value::as_str).map(str::to_owned) {
         Some(name) if schema.get("enum").is_none() => {
             schema["type"] = json!([name, "null"]);
             schema
         }
         _ if schema == any() => schema,
-        _ => either([schema, json!({"type": "null"})]),
+        _ => any_of([schema, json!({"type": "null"})]),
     }
 }
 
-/// The same, with a sentence about it.
-pub fn described(mut schema: Value, about: &str) -> Value {
-    schema["description"] = about.into();
+/// A schema with a description.
+pub fn with_description(mut schema: Value, description: &str) -> Value {
+    schema["description"] = description.into();
     schema
 }
 
-/// An object with these members; one whose name ends in `?` may be missing.
+/// An object with these members. A member whose name ends in `?` is optional.
 pub fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -231,25 +231,25 @@ pub fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     object
 }
 
-/// The same as a client sends it: `null` is as good as nothing, and members that are not known are passed over.
+/// An object in a request: an optional member may be `null`, and unknown members are ignored.
 pub fn request<const N: usize>(members: [(&str, Value); N]) -> Value {
-    object(members.map(|(name, schema)| if name.ends_with('?') { (name, or_null(schema)) } else { (name, schema) }))
+    object(members.map(|(name, schema)| if name.ends_with('?') { (name, nullable(schema)) } else { (name, schema) }))
 }
 
-/// The same object, which has no other members.
+/// An object without other members.
 pub fn closed(mut object: Value) -> Value {
     object["additionalProperties"] = false.into();
     object
 }
 
-/// The same object, which may have any others.
+/// An object that may have other members.
 pub fn open(mut object: Value) -> Value {
     object["additionalProperties"] = true.into();
     object
 }
 
-/// An object with the members of both.
-pub fn with(mut base: Value, more: Value) -> Value {
+/// An object with the members of two objects.
+pub fn merge(mut base: Value, more: Value) -> Value {
     for name in ["properties", "required"] {
         match (base.get_mut(name), more.get(name)) {
             (Some(Value::Object(own)), Some(Value::Object(others))) => own.extend(others.clone()),
@@ -261,14 +261,14 @@ pub fn with(mut base: Value, more: Value) -> Value {
     base
 }
 
-/// `{"items": […], "pagination": {…}}`, and the items again under the further names that the list has.
+/// A page of a list: `{"items": […], "pagination": {…}}`, with the items repeated under `names`.
 pub fn page_of(names: &[&str], item: Value) -> Value {
-    with(list_answer(names, item), object([("pagination", refer("Pagination"))]))
+    merge(list_response(names, item), object([("pagination", reference("Pagination"))]))
 }
 
-/// A list that is not paged by number.
-pub fn list_answer(names: &[&str], item: Value) -> Value {
-    let same = || described(list(item.clone()), "The same as `items`.");
-    let items = object([("items", list(item.clone()))]);
-    names.iter().fold(items, |answer, name| with(answer, object([(*name, same())])))
+/// A list without pagination by number, with the items repeated under `names`.
+pub fn list_response(names: &[&str], item: Value) -> Value {
+    let same = || with_description(array(item.clone()), "Equal to `items`.");
+    let items = object([("items", array(item.clone()))]);
+    names.iter().fold(items, |response, name| merge(response, object([(*name, same())])))
 }

@@ -1,99 +1,106 @@
 //! Health, readiness, metrics, the manifest, and this document itself.
 
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::schema::*;
 
 pub fn manifest() -> Operation {
-    let extension = || list(object([("name", text()), ("uri", text()), ("version", text())]));
+    let extension = || array(object([("name", string()), ("uri", string()), ("version", string())]));
     let limits = object([
         ("max_envelope_bytes", count()),
         ("max_meta_bytes", count()),
         ("max_queue_name_bytes", count()),
         ("max_job_type_bytes", count()),
         ("max_batch_size", count()),
-        ("supported_compression", list(text())),
-        ("external_references", flag()),
-        ("chunking", flag()),
-        ("per_queue_limits", flag()),
+        ("supported_compression", array(string())),
+        ("external_references", boolean()),
+        ("chunking", boolean()),
+        ("per_queue_limits", boolean()),
     ]);
     let dispatch = object([
-        ("interleaved", one_of(&["all", "with_tenant", "none"])),
-        ("strategy", or_null(text())),
-        ("set_by", one_of(&["tenant_fairness", "isolation"])),
+        ("interleaved", enumeration(&["all", "with_tenant", "none"])),
+        ("strategy", nullable(string())),
+        ("set_by", enumeration(&["tenant_fairness", "isolation"])),
     ]);
     let manifest = object([
-        ("specversion", text()),
-        ("ojs_version", text()),
-        ("implementation", object([("name", text()), ("version", text()), ("language", text())])),
+        ("specversion", string()),
+        ("ojs_version", string()),
+        ("implementation", object([("name", string()), ("version", string()), ("language", string())])),
         ("conformance_level", count()),
-        ("conformance_tier", text()),
-        ("protocols", list(text())),
-        ("backend", text()),
-        ("capabilities", map(flag())),
+        ("conformance_tier", string()),
+        ("protocols", array(string())),
+        ("backend", string()),
+        ("capabilities", map_of(boolean())),
         ("extensions", object([("official", extension()), ("experimental", extension()), ("payload_limits", limits)])),
         (
             "tenancy",
             object([
-                ("isolation", text()),
-                ("isolation_models", list(text())),
-                ("default_tenant", text()),
-                ("require_tenant", flag()),
+                ("isolation", string()),
+                ("isolation_models", array(string())),
+                ("default_tenant", string()),
+                ("require_tenant", boolean()),
                 ("dispatch", dispatch.clone()),
-                ("queues", map(object([("dispatch", dispatch)]))),
+                ("queues", map_of(object([("dispatch", dispatch)]))),
             ]),
         ),
-        ("schema_validation", flag()),
-        ("unique_job_strength", text()),
-        ("delivery", text()),
-        ("endpoints", map(text())),
+        ("schema_validation", boolean()),
+        ("unique_job_strength", string()),
+        ("delivery", string()),
+        ("endpoints", map_of(string())),
     ]);
-    op("What this server can do").gives(200, "The manifest.", open(manifest))
+    operation("Show the capabilities of this server").response(200, "The manifest.", open(manifest))
 }
 
 pub fn health() -> Operation {
     let health = object([
-        ("status", one_of(&["ok", "unhealthy"])),
-        ("version", text()),
+        ("status", enumeration(&["ok", "unhealthy"])),
+        ("version", string()),
         ("uptime_seconds", count()),
-        ("backend", object([("type", text()), ("status", text()), ("latency_ms?", count()), ("error?", text())])),
+        ("backend", object([("type", string()), ("status", string()), ("latency_ms?", count()), ("error?", string())])),
         ("queues", object([("active", count()), ("paused", count())])),
         ("workers", object([("connected", count()), ("stale", count())])),
     ]);
-    op("Whether the server and its store are well")
-        .gives(200, "Both are.", health.clone())
-        .gives(503, "The store does not answer.", health)
+    operation("Check the health of the server and its store")
+        .response(200, "Both are healthy.", health.clone())
+        .response(503, "The store does not respond.", health)
         .with_headers(&["Retry-After"])
 }
 
 pub fn ready() -> Operation {
-    op("Whether to send requests here")
-        .gives(200, "Yes.", object([("status", one_of(&["ready"]))]))
-        .gives(503, "Not now.", object([("status", one_of(&["not_ready"])), ("reason", text())]))
+    operation("Check if the server accepts requests")
+        .response(200, "The server accepts requests.", object([("status", enumeration(&["ready"]))]))
+        .response(
+            503,
+            "The server does not accept requests now.",
+            object([("status", enumeration(&["not_ready"])), ("reason", string())]),
+        )
         .with_headers(&["Retry-After"])
 }
 
 pub fn metrics() -> Operation {
-    op("Metrics for Prometheus")
-        .gives_text("text/plain", "The text format, version 0.0.4; OpenMetrics 1.0.0 for those who accept it.")
-        .or_as("application/openmetrics-text", text())
+    operation("Show metrics for Prometheus")
+        .text_response("text/plain", "The text format, version 0.0.4, or OpenMetrics 1.0.0 if the client accepts it.")
+        .also_as("application/openmetrics-text", string())
 }
 
 pub fn openapi() -> Operation {
-    op("This document").gives(200, "OpenAPI 3.1.", anything_named()).or_as("application/json", anything_named())
+    operation("Show this document")
+        .response(200, "The OpenAPI 3.1 document.", any_object())
+        .also_as("application/json", any_object())
 }
 
 pub fn page() -> Operation {
-    op("A page to browse this document").gives_text("text/html", "The page.")
+    operation("Show a page to browse this document").text_response("text/html", "The page.")
 }
 
 pub fn errors() -> Operation {
-    op("What the codes of errors mean").gives_text("text/html", "The page to which `docs_url` of an error leads.")
+    operation("Show a page that explains the error codes")
+        .text_response("text/html", "The page to which the `docs_url` of an error refers.")
 }
 
 pub fn script() -> Operation {
-    op("The page's script").gives_text("text/javascript", "The script.")
+    operation("Get the script of the page").text_response("text/javascript", "The script.")
 }
 
 pub fn style() -> Operation {
-    op("The page's style").gives_text("text/css", "The style.")
+    operation("Get the style sheet of the page").text_response("text/css", "The style sheet.")
 }

@@ -1,19 +1,19 @@
-//! Tenants: list, terms, limits, and how many jobs they have.
+//! Tenants: list, settings, limits, and statistics.
 
-use super::Shapes;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
 use crate::fairness::TenantLimits;
 use crate::job::quota::MOST_CONCURRENCY;
 use serde_json::{Value, json};
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![
         ("TenantLimits", limits()),
         ("TenantJobs", jobs()),
         ("Tenant", tenant()),
-        ("TenantAnswer", with(tenant(), object([("tenant", refer("Tenant")), ("changes", list(anything_named()))]))),
+        ("TenantAnswer", merge(tenant(), object([("tenant", reference("Tenant")), ("changes", array(any_object()))]))),
     ]
 }
 
@@ -22,13 +22,13 @@ fn id() -> Value {
 }
 
 fn limits() -> Value {
-    let jobs = || or_null(integer(0, TenantLimits::MOST_JOBS as i64));
+    let jobs = || nullable(integer(0, TenantLimits::MOST_JOBS as i64));
     closed(object([
-        ("max_concurrency?", or_null(integer(0, MOST_CONCURRENCY.into()))),
-        ("max_enqueue_rate?", or_null(refer("Window"))),
+        ("max_concurrency?", nullable(integer(0, MOST_CONCURRENCY.into()))),
+        ("max_enqueue_rate?", nullable(reference("Window"))),
         ("max_queue_depth?", jobs()),
         ("max_scheduled?", jobs()),
-        ("enforcement?", one_of(&["hard", "soft"])),
+        ("enforcement?", enumeration(&["hard", "soft"])),
     ]))
 }
 
@@ -44,39 +44,43 @@ fn jobs() -> Value {
 
 fn tenant() -> Value {
     object([
-        ("tenant_id", text()),
-        ("source", text()),
-        ("tier", or_null(text())),
-        ("created_at", or_null(time())),
+        ("tenant_id", string()),
+        ("source", string()),
+        ("tier", nullable(string())),
+        ("created_at", nullable(timestamp())),
         ("fairness_weight", number()),
         ("priority_boost", integer(-100, 100)),
-        ("limits", refer("TenantLimits")),
+        ("limits", reference("TenantLimits")),
         ("total_jobs", count()),
-        ("jobs", refer("TenantJobs")),
+        ("jobs", reference("TenantJobs")),
     ])
 }
 
 pub fn list_all() -> Operation {
     let orders: Vec<&str> = crate::planner::RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
-    op("Tenants that have terms or jobs")
-        .query("prefix", text(), "Only those whose id begins so.")
-        .query("configured", flag(), "Only those that have terms of their own, or have none.")
-        .query("sort", one_of(&orders), "What they are sorted by.")
+    operation("List tenants that have settings or jobs")
+        .query("prefix", string(), "Only tenants whose id starts with this text.")
+        .query("configured", boolean(), "Only tenants with settings of their own, or only those without.")
+        .query("sort", enumeration(&orders), "The sort key.")
         .paged()
-        .gives(200, "Tenants.", page_of(&[], refer("Tenant")))
+        .response(200, "Tenants.", page_of(&[], reference("Tenant")))
 }
 
 pub fn show() -> Operation {
-    op("Show a tenant").variable(id()).gives(200, "Its terms and jobs.", refer("TenantAnswer"))
+    operation("Show a tenant").path_parameter(id()).response(
+        200,
+        "The settings and the number of jobs of the tenant.",
+        reference("TenantAnswer"),
+    )
 }
 
 pub fn put() -> Operation {
     let body = object([
-        ("tenant_id?", or_null(id())),
-        ("fairness_weight?", or_null(weight())),
-        ("priority_boost?", or_null(integer(-100, 100))),
-        ("limits?", or_null(refer("TenantLimits"))),
-        ("reason?", or_null(short(0, 1000))),
+        ("tenant_id?", nullable(id())),
+        ("fairness_weight?", nullable(weight())),
+        ("priority_boost?", nullable(integer(-100, 100))),
+        ("limits?", nullable(reference("TenantLimits"))),
+        ("reason?", nullable(string_of_length(0, 1000))),
         ("tenant?", any()),
         ("source?", any()),
         ("tier?", any()),
@@ -85,88 +89,99 @@ pub fn put() -> Operation {
         ("changes?", any()),
         ("created_at?", any()),
     ]);
-    op("Set a tenant's terms as a whole")
-        .about("What is not there has its default; an answer about a tenant is a request as well.")
-        .variable(id())
-        .takes(closed(body))
-        .gives(200, "They are replaced.", refer("TenantAnswer"))
-        .gives(201, "The tenant had none.", refer("TenantAnswer"))
+    operation("Replace all settings of a tenant")
+        .description("Settings that are left out get their defaults. A response about a tenant is a valid request.")
+        .path_parameter(id())
+        .request_body(closed(body))
+        .response(200, "The settings were replaced.", reference("TenantAnswer"))
+        .response(201, "The tenant had no settings of its own before.", reference("TenantAnswer"))
 }
 
 pub fn put_limits() -> Operation {
-    op("Change the limits of a tenant that a request names")
-        .about("`null` takes a limit away.")
-        .variable(id())
-        .takes(closed(with(limits(), object([("reason?", or_null(short(0, 1000)))]))))
-        .gives(200, "What holds now.", refer("TenantAnswer"))
+    operation("Change the given limits of a tenant")
+        .description("`null` removes a limit.")
+        .path_parameter(id())
+        .request_body(closed(merge(limits(), object([("reason?", nullable(string_of_length(0, 1000)))]))))
+        .response(200, "The settings that apply now.", reference("TenantAnswer"))
 }
 
 pub fn remove() -> Operation {
-    let answer = object([
-        ("tenant_id", text()),
-        ("removed", flag()),
-        ("holds", text()),
+    let response = object([
+        ("tenant_id", string()),
+        ("removed", boolean()),
+        ("holds", string()),
         ("total_jobs", count()),
-        ("jobs", or_null(text())),
+        ("jobs", nullable(string())),
     ]);
-    op("Take a tenant's own terms away")
-        .variable(id())
-        .query("force", text(), "`true` or `1`: even if it has jobs, which are kept.")
-        .gives(200, "They are gone.", answer)
-        .fails(&[409])
+    operation("Remove the settings of a tenant")
+        .path_parameter(id())
+        .query("force", string(), "`true` or `1` removes the settings even if the tenant has jobs. The jobs remain.")
+        .response(200, "The settings were removed.", response)
+        .errors(&[409])
 }
 
 pub fn jobs_of() -> Operation {
-    super::jobs::found(op("Jobs of a tenant")).variable(id())
+    super::jobs::found(operation("List the jobs of a tenant")).path_parameter(id())
 }
 
 fn neighbor() -> Value {
     object([
-        ("tenant_id", text()),
-        ("enabled", flag()),
-        ("noisy", flag()),
-        ("throttled", flag()),
-        ("noisy_since", or_null(time())),
-        ("spared_until", or_null(time())),
+        ("tenant_id", string()),
+        ("enabled", boolean()),
+        ("noisy", boolean()),
+        ("throttled", boolean()),
+        ("noisy_since", nullable(timestamp())),
+        ("spared_until", nullable(timestamp())),
         ("verdict", any()),
         ("throttle", any()),
-        ("figures", map(or_null(number()))),
-        ("thresholds", map(or_null(number()))),
+        ("figures", map_of(nullable(number()))),
+        ("thresholds", map_of(nullable(number()))),
     ])
 }
 
 pub fn noise() -> Operation {
-    op("How a tenant is as a neighbour").variable(id()).gives(200, "What is known.", neighbor())
+    operation("Show the noisy-neighbour state of a tenant").path_parameter(id()).response(
+        200,
+        "The state of the tenant.",
+        neighbor(),
+    )
 }
 
 pub fn reset_noise() -> Operation {
-    op("Let a tenant go that is throttled as a noisy neighbour").variable(id()).gives(
+    operation("Release a tenant that is throttled as a noisy neighbour").path_parameter(id()).response(
         200,
-        "What is known now.",
-        with(neighbor(), object([("released", flag())])),
+        "The new state of the tenant.",
+        merge(neighbor(), object([("released", boolean())])),
     )
 }
 
 pub fn stats() -> Operation {
-    let used = object([("limit", count()), ("current", count()), ("period?", text())]);
+    let used = object([("limit", count()), ("current", count()), ("period?", string())]);
     let limits = object([
         ("max_concurrency?", used.clone()),
         ("max_queue_depth?", used.clone()),
         ("max_scheduled?", used.clone()),
         ("max_enqueue_rate?", used),
     ]);
-    let rate = || or_null(number());
+    let rate = || nullable(number());
     let throughput = object([("processed_per_minute", rate()), ("enqueued_per_minute", rate())]);
     let fairness = object([("weight", number()), ("effective_share", rate()), ("actual_share", rate())]);
-    let answer = object([
-        ("tenant_id", text()),
+    let response = object([
+        ("tenant_id", string()),
         ("total_jobs", count()),
-        ("jobs", with(jobs(), object([("completed_24h", or_null(count())), ("failed_24h", or_null(count()))]))),
+        ("jobs", merge(jobs(), object([("completed_24h", nullable(count())), ("failed_24h", nullable(count()))]))),
         ("throughput", throughput),
         ("limits", limits),
         ("fairness", fairness),
-        ("counted", described(flag(), "Whether anybody counted; what nobody did is `null`.")),
-        ("computed_at", time()),
+        (
+            "counted",
+            with_description(boolean(), "False if activity is not counted; values that need it are `null` then."),
+        ),
+        ("computed_at", timestamp()),
     ]);
-    op("How many jobs a tenant has, and what is left of its limits").variable(id()).gives(200, "Counts.", answer)
+    operation("Show the statistics and the usage of limits of a tenant").path_parameter(id()).response(
+        200,
+        "The statistics.",
+        response,
+    )
 }

@@ -1,116 +1,122 @@
 //! Subscriptions to events, and their deliveries.
 
-use super::Shapes;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::operation::{Operation, operation};
 use super::schema::*;
 use serde_json::{Value, json};
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![
         ("Subscription", subscription()),
-        ("SubscriptionWithSecret", with(subscription(), object([("secret", text())]))),
+        ("SubscriptionWithSecret", merge(subscription(), object([("secret", string())]))),
         ("Delivery", delivery()),
     ]
 }
 
 fn subscription() -> Value {
     object([
-        ("id", text()),
-        ("url", text()),
-        ("events", list(text())),
-        ("filter", object([("queues", list(text())), ("job_types", list(text()))])),
-        ("active", flag()),
-        ("created_at", time()),
-        ("metadata?", anything_named()),
+        ("id", string()),
+        ("url", string()),
+        ("events", array(string())),
+        ("filter", object([("queues", array(string())), ("job_types", array(string()))])),
+        ("active", boolean()),
+        ("created_at", timestamp()),
+        ("metadata?", any_object()),
     ])
 }
 
 fn delivery() -> Value {
     object([
-        ("id", text()),
-        ("subscription_id", text()),
-        ("event_type", text()),
-        ("status", one_of(&["pending", "dead"])),
+        ("id", string()),
+        ("subscription_id", string()),
+        ("event_type", string()),
+        ("status", enumeration(&["pending", "dead"])),
         ("attempts", count()),
-        ("created_at", time()),
+        ("created_at", timestamp()),
         ("last_error", any()),
-        ("event", refer("Event")),
+        ("event", reference("Event")),
     ])
 }
 
-/// What can be changed.
+/// The members of a subscription that a client may set.
 fn body(url: &'static str, events: &'static str) -> Value {
-    let names = || list_of(text(), 0, 100);
+    let names = || array_of(string(), 0, 100);
     let event = json!({"type": "string", "pattern": "^([*]|[a-z._]+|[a-z._]*[.][*])$", "maxLength": 100});
     let url_shape = || {
-        let about = "An https:// URL of a public host; where the server allows it, of any, and http:// as well.";
-        json!({"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^/]", "maxLength": 2048, "description": about})
+        let description = "An https:// URL of a public host. If `server.private_webhooks` is set, http:// and private hosts are allowed as well.";
+        json!({"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^/]", "maxLength": 2048, "description": description})
     };
     request([
         (url, url_shape()),
-        (events, described(list_of(event, 1, 100), "Such as `job.completed`, `job.*` or `*`.")),
+        (events, with_description(array_of(event, 1, 100), "Event types such as `job.completed`, `job.*` or `*`.")),
         ("filter?", request([("queues?", names()), ("job_types?", names())])),
-        ("active?", flag()),
-        ("metadata?", anything_named()),
-        ("secret?", short(8, 256)),
+        ("active?", boolean()),
+        ("metadata?", any_object()),
+        ("secret?", string_of_length(8, 256)),
     ])
 }
 
 fn one() -> Value {
-    object([("subscription", refer("Subscription"))])
+    object([("subscription", reference("Subscription"))])
 }
 
 fn with_secret() -> Value {
-    object([("subscription", refer("SubscriptionWithSecret"))])
+    object([("subscription", reference("SubscriptionWithSecret"))])
 }
 
 pub fn create() -> Operation {
-    op("Subscribe to events")
-        .takes(body("url", "events"))
-        .gives(201, "The subscription, with its secret for the only time.", with_secret())
-        .fails(&[409])
+    operation("Subscribe to events")
+        .request_body(body("url", "events"))
+        .response(201, "The subscription and its secret, which cannot be read again.", with_secret())
+        .errors(&[409])
 }
 
 pub fn list_all() -> Operation {
-    op("All subscriptions").paged().gives(200, "The oldest first.", page_of(&["subscriptions"], refer("Subscription")))
+    operation("List subscriptions").paged().response(
+        200,
+        "Subscriptions, oldest first.",
+        page_of(&["subscriptions"], reference("Subscription")),
+    )
 }
 
 pub fn show() -> Operation {
-    op("Show a subscription").gives(200, "The subscription.", one())
+    operation("Show a subscription").response(200, "The subscription.", one())
 }
 
-pub fn change() -> Operation {
-    op("Change what a request names of a subscription")
-        .takes(body("url?", "events?"))
-        .gives(200, "The subscription.", one())
-        .fails(&[409])
+pub fn update() -> Operation {
+    operation("Update the given members of a subscription")
+        .request_body(body("url?", "events?"))
+        .response(200, "The subscription.", one())
+        .errors(&[409])
 }
 
-pub fn rotate() -> Operation {
-    op("Replace a subscription's secret: the old one still signs for a day")
-        .gives(200, "The subscription, with its new secret for the only time.", with_secret())
-        .fails(&[409])
+pub fn rotate_secret() -> Operation {
+    operation("Replace the secret of a subscription; the old one signs deliveries as well for one more day")
+        .response(200, "The subscription and its new secret, which cannot be read again.", with_secret())
+        .errors(&[409])
 }
 
 pub fn remove() -> Operation {
-    op("Delete a subscription").gives(200, "It is gone.", object([("deleted", flag()), ("id", text())])).fails(&[409])
+    operation("Delete a subscription")
+        .response(200, "The subscription was deleted.", object([("deleted", boolean()), ("id", string())]))
+        .errors(&[409])
 }
 
-pub fn deliveries() -> Operation {
-    op("Deliveries that wait or were given up")
-        .query("status", one_of(&["pending", "dead"]), "`pending` if it is not said.")
+pub fn list_deliveries() -> Operation {
+    operation("List pending or dead deliveries")
+        .query("status", enumeration(&["pending", "dead"]), "The status of the deliveries; `pending` by default.")
         .paged()
-        .gives(200, "Deliveries.", page_of(&["deliveries"], refer("Delivery")))
+        .response(200, "Deliveries.", page_of(&["deliveries"], reference("Delivery")))
 }
 
-pub fn delivery_shown() -> Operation {
-    op("Show a delivery").gives(200, "The delivery.", object([("delivery", refer("Delivery"))]))
+pub fn show_delivery() -> Operation {
+    operation("Show a delivery").response(200, "The delivery.", object([("delivery", reference("Delivery"))]))
 }
 
-pub fn redeliver() -> Operation {
-    op("Try a delivery again that was given up").gives(
+pub fn retry_delivery() -> Operation {
+    operation("Retry a dead delivery").response(
         200,
-        "It waits.",
-        object([("id", text()), ("status", one_of(&["pending"]))]),
+        "The delivery is pending.",
+        object([("id", string()), ("status", enumeration(&["pending"]))]),
     )
 }

@@ -1,8 +1,8 @@
-//! What workers ask: fetch, ack, nack, heartbeat, register; and what admins tell them.
+//! Workers: fetch, ack, nack, heartbeat, register; in the admin API, list and direct.
 
-use super::Shapes;
+use super::Schemas;
 use super::jobs::RATE;
-use super::operation::{Operation, op};
+use super::operation::{Operation, operation};
 use super::pools::STRATEGIES;
 use super::schema::*;
 use crate::api::handlers::fetch::MOST_QUEUES;
@@ -10,10 +10,10 @@ use crate::api::handlers::workers::MOST_NAMES;
 use crate::job::Limits;
 use serde_json::{Value, json};
 
-pub fn shapes(limits: &Limits) -> Shapes {
+pub fn schemas(limits: &Limits) -> Schemas {
     vec![
-        ("Acks", request([("acks", list_of(any(), 1, limits.max_batch))])),
-        ("Ack", request([("job_id", plain(128)), ("result?", any()), ("worker_id?", plain(256))])),
+        ("Acks", request([("acks", array_of(any(), 1, limits.max_batch))])),
+        ("Ack", request([("job_id", printable(128)), ("result?", any()), ("worker_id?", printable(256))])),
         ("Acked", acked()),
         ("Nacked", nacked()),
         ("Heartbeat", heartbeat_body()),
@@ -24,220 +24,252 @@ pub fn shapes(limits: &Limits) -> Shapes {
 pub fn fetch() -> Operation {
     let year = 366 * 86_400_000;
     let body = request([
-        ("queues?", described(list_of(queue(), 1, MOST_QUEUES), "May be left out where `pool` says it.")),
-        ("pool?", text()),
-        ("worker_id?", plain(256)),
-        ("count?", described(whole(1), "More than 1000 count as 1000.")),
-        ("batch_size?", described(whole(1), "The same, if `count` is left out.")),
-        ("wait_ms?", described(at_least(0), "How long to wait for a job; more than 30000 count as 30000.")),
+        ("queues?", with_description(array_of(queue(), 1, MOST_QUEUES), "Optional if `pool` is given.")),
+        ("pool?", string()),
+        ("worker_id?", printable(256)),
+        ("count?", with_description(safe_integer(1), "The number of jobs. More than 1000 count as 1000.")),
+        ("batch_size?", with_description(safe_integer(1), "An alias of `count`, which takes precedence.")),
+        ("wait_ms?", with_description(at_least(0), "Milliseconds to wait for a job. More than 30000 count as 30000.")),
         ("visibility_timeout_ms?", integer(1, year)),
-        ("strategy?", one_of(&STRATEGIES)),
-        ("weights?", described(by_queue(json!({"type": "number", "exclusiveMinimum": 0})), "Of queues in `queues`.")),
-        ("fetch_id?", described(plain(256), "Under the same id the same jobs are given again, for a minute.")),
+        ("strategy?", enumeration(&STRATEGIES)),
+        (
+            "weights?",
+            with_description(
+                by_queue(json!({"type": "number", "exclusiveMinimum": 0})),
+                "Weights of queues in `queues`.",
+            ),
+        ),
+        (
+            "fetch_id?",
+            with_description(
+                printable(256),
+                "A repeated fetch with the same id returns the same jobs, for one minute.",
+            ),
+        ),
     ]);
-    op("Take jobs to work on")
-        .about(
-            "`X-RateLimit-*` describe the tightest limit of its last job or, if it got none, a limit that holds jobs back.",
+    operation("Fetch jobs")
+        .description(
+            "The `X-RateLimit-*` headers report the tightest limit of the last job, or without jobs a limit that blocks some.",
         )
-        .of_tenant()
-        .takes(with_one_of(body, &["queues", "pool"]))
-        .gives(
+        .tenant_header()
+        .request_body(requiring_one_of(body, &["queues", "pool"]))
+        .response(
             200,
-            "Jobs, now active; none if there are none. `job` is the first, where `count` was not said.",
-            object([("jobs", list(refer("Job"))), ("job?", refer("Job"))]),
+            "The jobs, which are active now; the list may be empty. `job` is the first of them if the request has no `count`.",
+            object([("jobs", array(reference("Job"))), ("job?", reference("Job"))]),
         )
         .with_headers(&RATE)
-        .fails(&[404, 409])
+        .errors(&[404, 409])
 }
 
 fn once(operation: Operation) -> Operation {
-    operation.header("Idempotency-Key", plain(256), "Whoever repeats it gets the first answer.").fails(&[404, 409])
+    operation
+        .header("Idempotency-Key", printable(256), "A repeated request with the same key gets the first response.")
+        .errors(&[404, 409])
 }
 
 fn acked() -> Value {
     object([
-        ("acknowledged", flag()),
-        ("id", text()),
-        ("job_id", text()),
+        ("acknowledged", boolean()),
+        ("id", string()),
+        ("job_id", string()),
         ("state", state()),
-        ("completed_at?", time()),
-        ("job", refer("Job")),
+        ("completed_at?", timestamp()),
+        ("job", reference("Job")),
     ])
 }
 
 pub fn ack() -> Operation {
-    let results = object([("results", list(either([refer("Acked"), refer("Error")])))]);
-    once(op("Tell that a job, or several, succeeded")).takes(either([refer("Ack"), refer("Acks")])).gives(
-        200,
-        "It is completed; of several, each has its own result.",
-        either([refer("Acked"), results]),
-    )
+    let results = object([("results", array(any_of([reference("Acked"), reference("Error")])))]);
+    once(operation("Acknowledge one or several jobs"))
+        .request_body(any_of([reference("Ack"), reference("Acks")]))
+        .response(
+            200,
+            "The job is completed. Several jobs have one result each.",
+            any_of([reference("Acked"), results]),
+        )
 }
 
 pub fn ack_by_path() -> Operation {
-    once(op("Tell that a job succeeded")).may_take(request([("result?", any()), ("worker_id?", plain(256))])).gives(
-        200,
-        "It is completed.",
-        refer("Acked"),
-    )
+    once(operation("Acknowledge a job"))
+        .optional_request_body(request([("result?", any()), ("worker_id?", printable(256))]))
+        .response(200, "The job is completed.", reference("Acked"))
 }
 
 fn failure() -> Value {
     request([
-        ("code?", described(text(), "RETRY, DISCARD, DEAD_LETTER and FAIL decide what happens.")),
-        ("type?", text()),
-        ("message?", text()),
-        ("retryable?", flag()),
+        ("code?", with_description(string(), "RETRY, DISCARD, DEAD_LETTER and FAIL select what happens to the job.")),
+        ("type?", string()),
+        ("message?", string()),
+        ("retryable?", boolean()),
         ("details?", any()),
         ("backtrace?", any()),
-        ("rate_limit_until?", time()),
+        ("rate_limit_until?", timestamp()),
     ])
 }
 
 fn nack_body() -> Value {
-    request([("error?", failure()), ("requeue?", flag()), ("worker_id?", plain(256))])
+    request([("error?", failure()), ("requeue?", boolean()), ("worker_id?", printable(256))])
 }
 
 fn nacked() -> Value {
     object([
-        ("id", text()),
-        ("job_id", text()),
+        ("id", string()),
+        ("job_id", string()),
         ("state", state()),
         ("attempt", count()),
         ("max_attempts", count()),
-        ("next_attempt_at?", time()),
+        ("next_attempt_at?", timestamp()),
         ("retry_delay_ms?", count()),
-        ("discarded_at?", time()),
-        ("completed_at?", time()),
-        ("job", refer("Job")),
+        ("discarded_at?", timestamp()),
+        ("completed_at?", timestamp()),
+        ("job", reference("Job")),
     ])
 }
 
 pub fn nack() -> Operation {
-    once(op("Tell that a job failed")).takes(with(nack_body(), request([("job_id", plain(128))]))).gives(
-        200,
-        "It will be tried again, or not.",
-        refer("Nacked"),
-    )
+    once(operation("Report the failure of a job"))
+        .request_body(merge(nack_body(), request([("job_id", printable(128))])))
+        .response(
+            200,
+            "The new state of the job, with the time of the next attempt if there is one.",
+            reference("Nacked"),
+        )
 }
 
 pub fn nack_by_path() -> Operation {
-    once(op("Tell that a job failed")).may_take(nack_body()).gives(
+    once(operation("Report the failure of a job")).optional_request_body(nack_body()).response(
         200,
-        "It will be tried again, or not.",
-        refer("Nacked"),
+        "The new state of the job, with the time of the next attempt if there is one.",
+        reference("Nacked"),
     )
 }
 
 fn heartbeat_body() -> Value {
-    let names = || list_of(text(), 0, MOST_NAMES);
+    let names = || array_of(string(), 0, MOST_NAMES);
     let beat = request([
-        ("worker_id?", described(plain(256), "This or `id` must be there.")),
-        ("id?", plain(256)),
-        ("active_jobs?", described(either([names(), whole(0)]), "Ids, or how many.")),
+        ("worker_id?", with_description(printable(256), "Required unless `id` is given.")),
+        ("id?", printable(256)),
+        ("active_jobs?", with_description(any_of([names(), safe_integer(0)]), "The ids of the jobs, or their number.")),
         ("active_job_ids?", names()),
-        ("job_id?", text()),
-        ("state?", one_of(&["running", "quiet", "terminate", "drain"])),
+        ("job_id?", string()),
+        ("state?", enumeration(&["running", "quiet", "terminate", "drain"])),
         ("visibility_timeout_ms?", integer(1, 366 * 86_400_000)),
-        ("pool?", text()),
+        ("pool?", string()),
         ("queues?", names()),
         ("labels?", names()),
-        ("concurrency?", whole(0)),
-        ("strategy?", described(one_of(&STRATEGIES), "Of fetches that name neither a pool nor a strategy.")),
+        ("concurrency?", safe_integer(0)),
+        (
+            "strategy?",
+            with_description(
+                enumeration(&STRATEGIES),
+                "The strategy of fetches that name neither a pool nor a strategy.",
+            ),
+        ),
         ("weights?", by_queue(json!({"type": "number", "exclusiveMinimum": 0}))),
         ("hostname?", any()),
         ("pid?", any()),
         ("version?", any()),
         ("started_at?", any()),
     ]);
-    with_one_of(beat, &["worker_id", "id"])
+    requiring_one_of(beat, &["worker_id", "id"])
 }
 
 pub fn heartbeat() -> Operation {
-    let answer = object([
-        ("state", described(text(), "What the worker is to do: running, quiet or terminate.")),
-        ("jobs_extended", list(text())),
-        ("cancelled_jobs", list(text())),
-        ("server_time", time()),
-        ("acknowledged", flag()),
+    let response = object([
+        ("state", with_description(string(), "The directive for the worker: running, quiet or terminate.")),
+        ("jobs_extended", array(string())),
+        ("cancelled_jobs", array(string())),
+        ("server_time", timestamp()),
+        ("acknowledged", boolean()),
     ]);
-    op("Tell that a worker is alive, and extend its jobs")
-        .takes(refer("Heartbeat"))
-        .gives(200, "What it is to do.", answer)
-        .fails(&[404, 409])
+    operation("Send a heartbeat, which extends the leases of the worker's jobs")
+        .request_body(reference("Heartbeat"))
+        .response(200, "The directive for the worker, and the jobs whose leases were extended.", response)
+        .errors(&[404, 409])
 }
 
 pub fn register() -> Operation {
-    let answer = object([
-        ("ok", flag()),
-        ("worker_id", text()),
-        ("state", text()),
-        ("server_time", time()),
+    let response = object([
+        ("ok", boolean()),
+        ("worker_id", string()),
+        ("state", string()),
+        ("server_time", timestamp()),
         ("heartbeat_interval", number()),
         ("heartbeat_timeout", number()),
         ("visibility_timeout_default", number()),
     ]);
-    op("Register a worker")
-        .takes(either([refer("Heartbeat"), request([("worker", refer("Heartbeat"))])]))
-        .gives(200, "It is known.", answer)
-        .fails(&[404, 409])
+    operation("Register a worker")
+        .request_body(any_of([reference("Heartbeat"), request([("worker", reference("Heartbeat"))])]))
+        .response(200, "The worker is registered.", response)
+        .errors(&[404, 409])
 }
 
 pub fn deregister() -> Operation {
-    let answer = object([("ok", flag()), ("worker_id", text()), ("jobs_requeued", count())]);
-    op("Say goodbye: what the worker held is available again").gives(200, "It is gone.", answer)
+    let response = object([("ok", boolean()), ("worker_id", string()), ("jobs_requeued", count())]);
+    operation("Deregister a worker and return its jobs to their queues").response(
+        200,
+        "The worker was removed.",
+        response,
+    )
 }
 
-/// What a worker told of itself is shown as it told it.
+/// A worker, with the members that it reported itself, unchanged.
 fn worker() -> Value {
     open(object([
-        ("id", text()),
-        ("state", text()),
+        ("id", string()),
+        ("state", string()),
         ("active_jobs", count()),
-        ("active_job_ids?", list(text())),
+        ("active_job_ids?", array(string())),
         ("started_at", any()),
-        ("last_heartbeat_at", time()),
+        ("last_heartbeat_at", timestamp()),
     ]))
 }
 
 pub fn list_all() -> Operation {
     let summary = object([("total", count()), ("running", count()), ("quiet", count()), ("stale", count())]);
-    let answer = with(page_of(&[], refer("Worker")), object([("summary", summary)]));
-    op("All workers").paged().gives(200, "Workers, and how many of each kind.", answer)
+    let response = merge(page_of(&[], reference("Worker")), object([("summary", summary)]));
+    operation("List workers").paged().response(200, "The workers, and their number by state.", response)
 }
 
 pub fn show() -> Operation {
-    op("Show a worker").gives(200, "The worker.", refer("Worker"))
+    operation("Show a worker").response(200, "The worker.", reference("Worker"))
 }
 
 pub fn health() -> Operation {
-    let health = object([("worker_id", text()), ("state", text()), ("last_heartbeat_at", time())]);
-    op("Whether a worker is alive").gives(200, "It is.", health.clone()).gives(
+    let health = object([("worker_id", string()), ("state", string()), ("last_heartbeat_at", timestamp())]);
+    operation("Check the health of a worker").response(200, "The worker is healthy.", health.clone()).response(
         503,
-        "It was silent for too long, or the store is away.",
-        either([health, refer("Error")]),
+        "The worker sent no heartbeat recently, or the store is unavailable.",
+        any_of([health, reference("Error")]),
     )
 }
 
 fn directed(summary: &'static str) -> Operation {
-    op(summary).gives(200, "It will be told.", object([("worker_id", text()), ("state", text())])).fails(&[409])
+    operation(summary)
+        .response(
+            200,
+            "The worker gets the directive with its next heartbeat.",
+            object([("worker_id", string()), ("state", string())]),
+        )
+        .errors(&[409])
 }
 
 pub fn quiet() -> Operation {
-    directed("Give a worker no more jobs")
+    directed("Quiet a worker, so that it gets no more jobs")
 }
 
 pub fn resume() -> Operation {
-    directed("Give a quiet worker jobs again")
+    directed("Resume a quiet worker")
 }
 
 pub fn terminate() -> Operation {
-    directed("Tell a worker to end")
+    directed("Ask a worker to exit")
 }
 
 pub fn remove() -> Operation {
-    let answer = object([("worker_id", text()), ("removed", flag()), ("jobs_requeued", count())]);
-    op("Remove a worker that is silent: what it held is available again")
-        .gives(200, "It is gone.", answer)
-        .fails(&[409])
+    let response = object([("worker_id", string()), ("removed", boolean()), ("jobs_requeued", count())]);
+    operation("Remove a stale worker and return its jobs to their queues")
+        .response(200, "The worker was removed.", response)
+        .errors(&[409])
 }

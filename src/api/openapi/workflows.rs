@@ -1,14 +1,14 @@
-//! Workflows: begin, look up, cancel.
+//! Workflows: create, list, show, cancel.
 
-use super::Shapes;
-use super::jobs::stores;
-use super::operation::{Operation, op};
+use super::Schemas;
+use super::jobs::stores_jobs;
+use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::workflows::{STATES, TYPES};
 use crate::job::workflow::MOST_JOBS;
 use serde_json::{Value, json};
 
-pub fn shapes() -> Shapes {
+pub fn schemas() -> Schemas {
     vec![
         ("NewWorkflow", new_workflow()),
         ("NewWorkflowStep", new_step()),
@@ -17,23 +17,24 @@ pub fn shapes() -> Shapes {
     ]
 }
 
-/// A job that says behind which others it comes.
+/// A job that names the steps on which it depends.
 fn new_step() -> Value {
-    let step = request([("id", text()), ("type", kind()), ("args?", list(any())), ("depends_on?", list(text()))]);
+    let step =
+        request([("id", string()), ("type", job_type()), ("args?", array(any())), ("depends_on?", array(string()))]);
     open(step)
 }
 
 fn new_workflow() -> Value {
-    let part = || either([refer("NewJob"), refer("NewWorkflow")]);
+    let part = || any_of([reference("NewJob"), reference("NewWorkflow")]);
     let callbacks = open(request([("on_complete?", part()), ("on_success?", part()), ("on_failure?", part())]));
     let workflow = request([
-        ("type?", text()),
+        ("type?", string()),
         ("id?", uuid()),
-        ("name?", short(0, 255)),
-        ("meta?", anything_named()),
-        ("options?", anything_named()),
-        ("steps?", list_of(either([part(), refer("NewWorkflowStep")]), 1, MOST_JOBS)),
-        ("jobs?", list_of(part(), 1, MOST_JOBS)),
+        ("name?", string_of_length(0, 255)),
+        ("meta?", any_object()),
+        ("options?", any_object()),
+        ("steps?", array_of(any_of([part(), reference("NewWorkflowStep")]), 1, MOST_JOBS)),
+        ("jobs?", array_of(part(), 1, MOST_JOBS)),
         ("callbacks?", callbacks),
     ]);
     let is = |name: &str, parts: &[&str]| {
@@ -46,17 +47,17 @@ fn new_workflow() -> Value {
         is("chain", &["steps"]),
         is("group", &["jobs"]),
         is("batch", &["jobs", "callbacks"]),
-        {"required": ["steps"], "properties": {"steps": list(refer("NewWorkflowStep"))}},
+        {"required": ["steps"], "properties": {"steps": array(reference("NewWorkflowStep"))}},
     ]);
-    described(
+    with_description(
         workflow,
-        "A chain has `steps`, a group and a batch `jobs`, a batch `callbacks` as well; a part is a job or another of these, three deep. Or its `steps` say with `depends_on` what comes before them.",
+        "A chain has `steps`, a group `jobs`, and a batch `jobs` and `callbacks`. A part is a job or another workflow, nested up to three levels. As an alternative, each of the `steps` names its predecessors in `depends_on`.",
     )
 }
 
-/// Counters, parts and callbacks, under the names that the shape has for them.
+/// Counters, parts and callbacks, under the names that the type of the workflow has for them.
 fn inside() -> Value {
-    let parts = || list(refer("WorkflowPart"));
+    let parts = || array(reference("WorkflowPart"));
     object([
         ("steps_total?", count()),
         ("steps_completed?", count()),
@@ -66,102 +67,103 @@ fn inside() -> Value {
         ("jobs_completed?", count()),
         ("jobs_failed?", count()),
         ("jobs?", parts()),
-        ("callbacks?", map(refer("WorkflowPart"))),
+        ("callbacks?", map_of(reference("WorkflowPart"))),
     ])
 }
 
 fn part() -> Value {
     let own = object([
         ("index?", count()),
-        ("type", text()),
-        ("state", text()),
+        ("type", string()),
+        ("state", string()),
         ("job_id?", uuid()),
-        ("started_at?", time()),
-        ("completed_at?", time()),
+        ("started_at?", timestamp()),
+        ("completed_at?", timestamp()),
         ("result?", any()),
     ]);
-    // Steps are shown with what their client said of them.
-    open(with(own, inside()))
+    // Steps have the members that the client set as well.
+    open(merge(own, inside()))
 }
 
-/// A workflow as lists show it: without its parts.
+/// A workflow as an item of a list, without its parts.
 fn summary() -> Value {
     let metadata = object([
         ("job_count", count()),
         ("completed_count", count()),
         ("failed_count", count()),
-        ("created_at", time()),
-        ("started_at", time()),
-        ("completed_at?", time()),
-        ("cancelled_at?", time()),
+        ("created_at", timestamp()),
+        ("started_at", timestamp()),
+        ("completed_at?", timestamp()),
+        ("cancelled_at?", timestamp()),
     ]);
     object([
         ("id", uuid()),
-        ("type", text()),
-        ("state", one_of(&STATES)),
-        ("name?", text()),
-        ("meta?", anything_named()),
-        ("created_at", time()),
-        ("started_at", time()),
-        ("completed_at?", time()),
-        ("cancelled_at?", time()),
+        ("type", string()),
+        ("state", enumeration(&STATES)),
+        ("name?", string()),
+        ("meta?", any_object()),
+        ("created_at", timestamp()),
+        ("started_at", timestamp()),
+        ("completed_at?", timestamp()),
+        ("cancelled_at?", timestamp()),
         ("metadata", metadata),
     ])
 }
 
 fn workflow() -> Value {
-    let failures = object([("failed_step_index?", count()), ("failed_job_ids?", list(uuid()))]);
-    with(with(summary(), failures), inside())
+    let failures = object([("failed_step_index?", count()), ("failed_job_ids?", array(uuid()))]);
+    merge(merge(summary(), failures), inside())
 }
 
-/// The workflow itself, and again inside `workflow`.
-fn answer() -> Value {
-    with(workflow(), object([("workflow", refer("Workflow"))]))
+/// A workflow, at top level and inside `workflow`.
+fn workflow_response() -> Value {
+    merge(workflow(), object([("workflow", reference("Workflow"))]))
 }
 
 pub fn progress() -> Operation {
     let step = object([
-        ("id?", text()),
+        ("id?", string()),
         ("job_id?", uuid()),
-        ("type", text()),
-        ("state", text()),
-        ("progress", or_null(ratio())),
+        ("type", string()),
+        ("state", string()),
+        ("progress", nullable(ratio())),
         ("data?", any()),
     ]);
-    let answer = object([
+    let response = object([
         ("workflow_id", uuid()),
-        ("type", text()),
-        ("state", text()),
+        ("type", string()),
+        ("state", string()),
         ("progress", ratio()),
-        ("steps", list(step)),
+        ("steps", array(step)),
     ]);
-    op("How far a workflow and each of its jobs has got")
-        .gives(200, "Its progress.", answer)
+    operation("Show the progress of a workflow and of its jobs")
+        .response(200, "The progress.", response)
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
-pub fn begin() -> Operation {
-    stores(op("Begin a workflow: all of it is stored, or nothing"))
-        .takes(refer("NewWorkflow"))
-        .gives(201, "The workflow.", answer())
+pub fn create() -> Operation {
+    stores_jobs(operation("Create a workflow; all of its jobs are stored, or none"))
+        .request_body(reference("NewWorkflow"))
+        .response(201, "The workflow.", workflow_response())
         .with_headers(&["Location"])
 }
 
 pub fn list_all() -> Operation {
-    let answer = with(list_answer(&["workflows"], summary()), object([("pagination", refer("CursorPagination"))]));
-    op("List workflows")
-        .about(super::jobs::SCANNED)
-        .of_tenant()
-        .query("state", words(&STATES), "Workflows of these states, separated by commas.")
-        .query("type", one_of(&TYPES), "Workflows of this type.")
+    let response =
+        merge(list_response(&["workflows"], summary()), object([("pagination", reference("CursorPagination"))]));
+    operation("List workflows")
+        .description(super::jobs::SCANNED)
+        .tenant_header()
+        .query("state", comma_separated(&STATES), "Only workflows in these states, separated by commas.")
+        .query("type", enumeration(&TYPES), "Only workflows of this type.")
         .paged_by_cursor()
-        .gives(200, "Workflows, without their parts.", answer)
+        .response(200, "Workflows, without their parts.", response)
 }
 
 pub fn show() -> Operation {
-    op("Show a workflow").gives(200, "The workflow.", answer())
+    operation("Show a workflow").response(200, "The workflow.", workflow_response())
 }
 
 pub fn cancel() -> Operation {
-    op("Cancel a workflow that is running").gives(200, "The workflow.", answer()).fails(&[409])
+    operation("Cancel a running workflow").response(200, "The workflow.", workflow_response()).errors(&[409])
 }

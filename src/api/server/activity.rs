@@ -1,17 +1,17 @@
-//! The activity of one connection, from which follows when it has been silent for too long.
+//! The activity of one connection, from which its deadline follows.
 
 use super::connection::Timeouts;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// A deadline that a client did not keep.
+/// A deadline that a client missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
     /// The head of a request, or the preface of HTTP/2, did not arrive in time.
     Header,
-    /// No request came.
+    /// No request arrived.
     Idle,
-    /// The client did not take the next part of a response.
+    /// The client did not receive the next chunk of a response.
     Send,
 }
 
@@ -28,25 +28,26 @@ impl Overdue {
 
 /// The activity of one connection; clones share it.
 ///
-/// A request that is handled has no deadline here, and neither has a response that waits for its next event: handlers
-/// have a deadline of their own.
+/// There is no deadline while a handler runs, or while a response waits for its next event: handlers have a deadline of
+/// their own.
 #[derive(Clone)]
 pub(super) struct Activity(Arc<Mutex<State>>);
 
 struct State {
-    /// Requests that are handled, and responses that wait for something to send.
+    /// The number of requests that are handled, and of responses that have nothing to send at the moment.
     working: usize,
-    /// Responses of which the client has not taken what is there.
+    /// The number of responses with data that the client has not received.
     sending: usize,
     /// The latest of: accepted, last request done, last bytes sent.
     since: Instant,
-    /// When the first byte of the next request came. Meaningless for HTTP/2, where other frames come between requests.
+    /// When the first byte of the next request arrived. Not used for HTTP/2, where other frames arrive between requests.
     head_since: Option<Instant>,
     protocol: Protocol,
 }
 
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     /// Before the first request.
     Unknown,
     Http1,
@@ -60,11 +61,11 @@ impl Activity {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock means that some thread panicked while it held it; every change is a whole one.
+        // A poisoned lock means that a thread panicked while it held the lock. The state is still consistent.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     pub(super) fn received(&self, now: Instant) {
         let mut state = self.state();
         if state.working + state.sending == 0 && state.head_since.is_none() {
@@ -72,7 +73,7 @@ impl Activity {
         }
     }
 
-    /// The client took bytes. Over HTTP/2 they need not belong to a response.
+    /// Records that the client received bytes. With HTTP/2, they need not belong to a response.
     pub(super) fn sent(&self, now: Instant) {
         let mut state = self.state();
         if state.protocol == Protocol::Http1 {
@@ -80,16 +81,16 @@ impl Activity {
         }
     }
 
-    /// The head of a request is complete.
-    pub(super) fn begin(&self, is_http2: bool) -> InFlight {
+    /// Records that the head of a request is complete.
+    pub(super) fn begin(&self, protocol: Protocol) -> InFlight {
         let mut state = self.state();
         state.working += 1;
         state.head_since = None;
-        state.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
-        InFlight { activity: self.clone(), is_sending: false }
+        state.protocol = protocol;
+        InFlight { activity: self.clone(), phase: Phase::Working }
     }
 
-    /// Counts idle time from now on.
+    /// Restarts the idle time.
     pub(super) fn restart(&self, now: Instant) {
         self.state().since = now;
     }
@@ -98,7 +99,7 @@ impl Activity {
         self.state().protocol == Protocol::Http2
     }
 
-    /// The next deadline, and which one it is.
+    /// Returns the next deadline and its kind.
     pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<(Instant, Overdue)> {
         let state = self.state();
         match (state.working, state.sending, state.protocol, state.head_since) {
@@ -114,18 +115,27 @@ impl Activity {
 /// A request from its head to the end of its response.
 pub(super) struct InFlight {
     activity: Activity,
-    is_sending: bool,
+    phase: Phase,
+}
+
+/// The phase of a request, which decides if the client has a deadline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The handler runs, or the response waits for the handler to produce more.
+    Working,
+    /// The response has data that the client has not received.
+    Sending,
 }
 
 impl InFlight {
-    /// The client has a part of the response to take, or there is nothing to take until the handler has more.
-    pub(super) fn set_sending(&mut self, is_sending: bool, now: Instant) {
-        if is_sending || self.is_sending {
+    /// Records the phase of the request.
+    pub(super) fn set_phase(&mut self, phase: Phase, now: Instant) {
+        if phase == Phase::Sending || self.phase == Phase::Sending {
             let mut state = self.activity.state();
-            state.leave(self.is_sending);
-            *(if is_sending { &mut state.sending } else { &mut state.working }) += 1;
+            *state.count_of(self.phase) -= 1;
+            *state.count_of(phase) += 1;
             state.since = now;
-            self.is_sending = is_sending;
+            self.phase = phase;
         }
     }
 }
@@ -133,14 +143,18 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.activity.state();
-        state.leave(self.is_sending);
+        *state.count_of(self.phase) -= 1;
         state.since = Instant::now();
     }
 }
 
 impl State {
-    fn leave(&mut self, is_sending: bool) {
-        *(if is_sending { &mut self.sending } else { &mut self.working }) -= 1;
+    /// The number of requests in a phase.
+    fn count_of(&mut self, phase: Phase) -> &mut usize {
+        match phase {
+            Phase::Working => &mut self.working,
+            Phase::Sending => &mut self.sending,
+        }
     }
 }
 
@@ -157,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_head_has_to_come_soon_however_many_bytes_of_it_there_are() {
+    fn the_deadline_of_the_first_head_does_not_move_when_bytes_arrive() {
         let start = Instant::now();
         let activity = Activity::new(start);
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 10), Overdue::Header)));
@@ -166,27 +180,27 @@ mod tests {
     }
 
     #[test]
-    fn between_requests_a_client_may_be_idle_but_not_slow_with_a_head() {
+    fn between_requests_there_are_an_idle_and_a_header_deadline() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        let request = activity.begin(false);
+        let request = activity.begin(Protocol::Http1);
         activity.received(start);
-        assert_eq!(activity.deadline(&TIMEOUTS), None, "it is handled");
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "a handler runs");
         drop(request);
         activity.sent(second(start, 5));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 125), Overdue::Idle)));
         activity.received(second(start, 50));
         activity.received(second(start, 55));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 60), Overdue::Header)));
-        drop(activity.begin(false));
+        drop(activity.begin(Protocol::Http1));
         assert_eq!(activity.deadline(&TIMEOUTS).map(|(_, overdue)| overdue), Some(Overdue::Idle));
     }
 
     #[test]
-    fn frames_between_requests_of_http2_are_no_head() {
+    fn http2_frames_between_requests_do_not_start_a_head() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        drop(activity.begin(true));
+        drop(activity.begin(Protocol::Http2));
         activity.received(second(start, 1));
         activity.sent(second(start, 3600));
         let (at, overdue) = activity.deadline(&TIMEOUTS).unwrap();
@@ -194,16 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_late_only_if_the_client_has_something_to_take() {
+    fn the_send_deadline_needs_data_that_the_client_has_not_received() {
         let start = Instant::now();
         let activity = Activity::new(start);
-        let mut stream = activity.begin(true);
-        stream.set_sending(true, second(start, 1));
+        let mut stream = activity.begin(Protocol::Http2);
+        stream.set_phase(Phase::Sending, second(start, 1));
         assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 61), Overdue::Send)));
-        stream.set_sending(false, second(start, 2));
+        stream.set_phase(Phase::Working, second(start, 2));
         assert_eq!(activity.deadline(&TIMEOUTS), None, "it waits for an event");
-        stream.set_sending(true, second(start, 3));
-        let other = activity.begin(true);
+        stream.set_phase(Phase::Sending, second(start, 3));
+        let other = activity.begin(Protocol::Http2);
         assert_eq!(activity.deadline(&TIMEOUTS), None, "another request is handled");
         drop(other);
         drop(stream);

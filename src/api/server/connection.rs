@@ -1,6 +1,6 @@
-//! One connection: served until its client closes it or misses a deadline, or the server stops.
+//! One connection, served until its client closes it or misses a deadline, or the server stops.
 
-use super::activity::{Activity, InFlight, Overdue};
+use super::activity::{Activity, InFlight, Overdue, Phase, Protocol};
 use crate::api::concurrency_limit::Peer;
 use crate::api::{Api, middleware};
 use axum::body::{Body, Bytes, HttpBody};
@@ -21,20 +21,20 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How long a timer rests while there is no deadline; it is set to an earlier time as soon as there is one.
+/// The time to which the timer is set while there is no deadline. It is moved forward as soon as there is one.
 const NO_DEADLINE: Duration = Duration::from_secs(3600);
 
-/// Bytes of a response that are handed to the connection at once.
-const LARGEST_PART: usize = 64 * 1024;
+/// The number of bytes of a response that the connection gets at once.
+const MOST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// How long a client may hold a connection without using it.
+/// The deadlines of a client that does not use its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// From the start of a connection, or the first byte of a later request, to the end of the request's head.
     pub header: Duration,
     /// Between two requests.
     pub idle: Duration,
-    /// Between two parts of a response that the client takes.
+    /// Between two chunks of a response that the client receives.
     pub send: Duration,
 }
 
@@ -48,20 +48,20 @@ pub(super) async fn serve(
 ) -> Option<Overdue> {
     let activity = Activity::new(Instant::now());
     let socket = TokioIo::new(Socket { stream, activity: activity.clone() });
-    let beginning = activity.clone();
+    let new_request = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let in_flight = beginning.begin(request.version() == Version::HTTP_2);
+        let in_flight = new_request.begin(protocol(request.version()));
         middleware::handle(api.clone(), request.map(Body::new), peer)
             .map(|response| Ok::<_, Infallible>(response.map(|body| WatchedBody::new(body, in_flight))))
     });
     let mut connection = pin!(http.serve_connection(socket, service));
     let mut timer = pin!(sleep(timeouts.header));
     let mut stopping = pin!(stop.cancelled());
-    let mut is_ending = false;
+    let mut is_closing = false;
     loop {
         let end = poll_fn(|context| {
-            if !is_ending && stopping.as_mut().poll(context).is_ready() {
-                is_ending = true;
+            if !is_closing && stopping.as_mut().poll(context).is_ready() {
+                is_closing = true;
                 connection.as_mut().graceful_shutdown();
             }
             match connection.as_mut().poll(context) {
@@ -72,12 +72,12 @@ pub(super) async fn serve(
         match end.await {
             Err(Ok(())) => return None,
             Err(Err(error)) => {
-                tracing::debug!(error, "a connection ended badly");
+                tracing::debug!(error, "a connection failed");
                 return None;
             }
-            // A client of HTTP/2 is told which of its requests are not handled any more, and gets a moment to react.
-            Ok(Overdue::Idle) if !is_ending && activity.is_http2() => {
-                is_ending = true;
+            // An HTTP/2 client gets a GOAWAY, with the last request that is handled, and time to react.
+            Ok(Overdue::Idle) if !is_closing && activity.is_http2() => {
+                is_closing = true;
                 timeouts.idle = timeouts.header;
                 activity.restart(Instant::now());
                 connection.as_mut().graceful_shutdown();
@@ -87,8 +87,15 @@ pub(super) async fn serve(
     }
 }
 
-/// Ready if a deadline has passed. The timer is only moved to an earlier time, or when it rings, so that requests which
-/// come in time cost no timer.
+fn protocol(version: Version) -> Protocol {
+    match version {
+        Version::HTTP_2 => Protocol::Http2,
+        _ => Protocol::Http1,
+    }
+}
+
+/// Returns the deadline that has passed, if one has. The timer is moved only to an earlier time, or when it fires, so that
+/// requests that arrive in time do not reset it.
 fn poll_deadline(
     mut timer: Pin<&mut Sleep>,
     activity: &Activity,
@@ -110,7 +117,7 @@ fn poll_deadline(
     Poll::Pending
 }
 
-/// A socket that notes when bytes come and go.
+/// A socket that records when bytes arrive and leave.
 struct Socket {
     stream: TcpStream,
     activity: Activity,
@@ -132,7 +139,7 @@ impl AsyncRead for Socket {
 }
 
 impl Socket {
-    fn note_sent(&self, result: &Poll<io::Result<usize>>) {
+    fn record_sent(&self, result: &Poll<io::Result<usize>>) {
         if matches!(result, Poll::Ready(Ok(1..))) {
             self.activity.sent(Instant::now());
         }
@@ -142,7 +149,7 @@ impl Socket {
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note_sent(&result);
+        self.record_sent(&result);
         result
     }
 
@@ -152,7 +159,7 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note_sent(&result);
+        self.record_sent(&result);
         result
     }
 
@@ -169,11 +176,11 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// The body of a response, which ends the request when it is dropped. It is handed out in parts: a whole one would leave
-/// no trace of how much of it the client has taken.
+/// The body of a response. The request ends when the body is dropped. The body is split into chunks, because otherwise the
+/// server could not see how much of it the client has received.
 struct WatchedBody {
     body: Body,
-    /// What is left of a part that was too large.
+    /// The rest of a chunk that was too large.
     rest: Bytes,
     in_flight: InFlight,
 }
@@ -183,11 +190,11 @@ impl WatchedBody {
         WatchedBody { body, rest: Bytes::new(), in_flight }
     }
 
-    /// The first bytes of a part; the rest of it is kept.
-    fn cut(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+    /// Returns the first bytes of a frame and stores the rest of it.
+    fn split(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match frame.into_data() {
-            Ok(mut data) if data.len() > LARGEST_PART => {
-                self.rest = data.split_off(LARGEST_PART);
+            Ok(mut data) if data.len() > MOST_CHUNK_BYTES => {
+                self.rest = data.split_off(MOST_CHUNK_BYTES);
                 Frame::data(data)
             }
             Ok(data) => Frame::data(data),
@@ -210,12 +217,12 @@ impl HttpBody for WatchedBody {
         };
         match polled {
             Poll::Ready(Some(frame)) => {
-                self.in_flight.set_sending(true, Instant::now());
-                Poll::Ready(Some(frame.map(|frame| self.cut(frame))))
+                self.in_flight.set_phase(Phase::Sending, Instant::now());
+                Poll::Ready(Some(frame.map(|frame| self.split(frame))))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                self.in_flight.set_sending(false, Instant::now());
+                self.in_flight.set_phase(Phase::Working, Instant::now());
                 Poll::Pending
             }
         }
@@ -228,7 +235,7 @@ impl HttpBody for WatchedBody {
     fn size_hint(&self) -> SizeHint {
         let (mut hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
         if rest > 0 {
-            // The upper end first: it may never be below the lower one.
+            // The upper bound is set first, because it may never be below the lower one.
             if let Some(upper) = hint.upper() {
                 hint.set_upper(upper + rest);
             }

@@ -1,4 +1,4 @@
-//! The listener: accepts connections up to a bound, serves HTTP/1.1 and HTTP/2, and ends without cutting answers off.
+//! The listener: accepts a bounded number of connections, serves HTTP/1.1 and HTTP/2, and shuts down gracefully.
 
 mod activity;
 mod connection;
@@ -19,34 +19,34 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A bound listener and what it serves.
+/// A bound listener, the API that it serves, and its limits.
 pub struct Server {
     pub listener: TcpListener,
     pub api: Api,
     pub max_connections: usize,
     pub max_connections_per_peer: Option<usize>,
     pub max_header: usize,
-    /// When connections are closed whose clients are silent.
+    /// The deadlines of silent clients.
     pub timeouts: Timeouts,
-    /// How long requests in flight may take to finish.
+    /// The time that requests in flight have to finish after a shutdown started.
     pub grace: Duration,
     pub metrics: HttpMetrics,
 }
 
 impl Server {
-    /// The address that it listens on.
+    /// The address on which the server listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop`, then finishes what is in flight.
+    /// Serves until `stop`, then finishes the requests in flight.
     pub async fn run(self, stop: CancellationToken) {
         let permits = Arc::new(Semaphore::new(self.max_connections));
         let peers = ConcurrencyLimit::new(self.max_connections_per_peer.unwrap_or(usize::MAX));
         let connections = TaskTracker::new();
         let http = self.http();
         loop {
-            // The permit comes first: further clients wait in the backlog, where they cost nothing.
+            // The permit is taken before the connection is accepted: further clients wait in the backlog at no cost.
             let permit = tokio::select! {
                 () = stop.cancelled() => break,
                 permit = Arc::clone(&permits).acquire_owned() => permit,
@@ -57,7 +57,7 @@ impl Server {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, address)) => (stream, Peer::of(address.ip())),
                     Err(error) => {
-                        // Out of file descriptors, most likely: a moment later some may be free.
+                        // Most likely the process has no file descriptors left. Some may be free soon.
                         tracing::warn!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(20)).await;
                         continue;
@@ -96,8 +96,8 @@ impl Server {
 
     fn http(&self) -> auto::Builder<TokioExecutor> {
         let mut http = auto::Builder::new(TokioExecutor::new());
-        // Answers are short: copying head and body together costs less than a vectored write of the two. The deadline for
-        // heads is ours, because hyper's would also be that of idle connections.
+        // Responses are short, so copying head and body together costs less than a vectored write. The deadline for heads is
+        // not hyper's, because hyper's would apply to idle connections as well.
         http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(self.max_header).writev(false);
         http.http2().timer(TokioTimer::new()).max_header_list_size(self.max_header as u32);
         http

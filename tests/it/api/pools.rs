@@ -154,7 +154,7 @@ async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
     ] {
         let refused = app.client.post(path, body).await.expect(409);
         assert_eq!(refused.at("/error/details/pool"), "a", "{path}");
-        assert!(refused.text_at("/error/hint").contains("holds no jobs"), "{path}");
+        assert!(refused.text_at("/error/hint").contains("has no jobs"), "{path}");
     }
     app.client.ack(&job).await.expect(200);
     register("b").await.expect(200);

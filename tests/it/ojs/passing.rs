@@ -167,7 +167,7 @@ async fn batches_are_taken_by_one_of_the_two() {
     let ours = post(&[&planned, &planned]).await.expect(201).job_ids();
     assert_eq!(app.client.job(&ours[1]).await["x_staged"], true);
     let refused = post(&[&planned, &other]).await.expect(422);
-    assert!(refused.text_at("/error/hint").contains("Send them apart"));
+    assert!(refused.text_at("/error/hint").contains("Send them in two batches"));
     assert_eq!(stats(&app.client).await["staged"]["jobs"], 2);
     // What nobody can read is told by us; what the other server does not take, by it.
     app.client.send("POST", "/v1/jobs", Some("{".to_owned())).await.expect(400);
@@ -276,7 +276,7 @@ async fn a_circle_is_noticed() {
     })
     .await;
     let answer = app.client.get("/v1/queues").await;
-    assert!(answer.status == 508 && answer.text.contains("in a circle"), "{}", answer.text);
+    assert!(answer.status == 508 && answer.text.contains("Forwarding loop"), "{}", answer.text);
 }
 
 #[tokio::test]

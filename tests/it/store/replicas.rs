@@ -30,7 +30,7 @@ fn is_unconfirmed(answer: &Answer) {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     assert_eq!(answer.text_at("/error/code"), "backend_unavailable");
     let message = answer.text_at("/error/message");
-    assert!(message.contains("carried the request out") && message.contains("0 of 1 replicas"), "{message}");
+    assert!(message.contains("The request was stored") && message.contains("0 of 1 replicas"), "{message}");
 }
 
 async fn replica_of(primary: &Server) -> Server {

@@ -109,7 +109,7 @@ async fn a_tenant_with_jobs_is_removed_only_by_force_and_its_jobs_stay() {
         (removed.at("/removed"), removed.at("/total_jobs"), removed.at("/holds")),
         (&json!(true), &json!(1), &json!("default"))
     );
-    assert!(removed.text_at("/jobs").contains("kept"));
+    assert!(removed.text_at("/jobs").contains("remain"));
     app.push(job("a")).await.expect(201);
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 2);
     app.put("/v1/admin/tenants/file", json!({"limits": {"max_concurrency": 1}})).await.expect(200);

@@ -2,7 +2,7 @@
 
 use super::{job, start_with};
 use crate::support::{Answer, TestApp, json};
-use fairgate::api::{Access, routes};
+use fairgate::api::{Access, RouteInfo, routes};
 use fairgate::fairness::Isolation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -282,7 +282,7 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
     let before = seen_by(&app, "acme", &acme).await;
     let ids = [&acme.available, &acme.active, &acme.dead, &acme.workflow];
     let mut tried = 0;
-    for (method, path, access) in routes() {
+    for RouteInfo { method, path, access } in routes() {
         if access == Access::Public || path.ends_with("/stream") {
             continue;
         }

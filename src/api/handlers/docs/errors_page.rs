@@ -1,4 +1,4 @@
-//! `docs/errors.md` as a page, so that `docs_url` of an error leads to something that the server has itself.
+//! `docs/errors.md` as an HTML page, so that the `docs_url` of an error is a page of this server.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub static PAGE: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The Markdown that the file is written in: headings, paragraphs, code and tables.
+/// Renders the subset of Markdown that the file uses: headings, paragraphs, code and tables.
 fn render(markdown: &str) -> String {
     let mut out = String::new();
     let mut lines = markdown.lines().peekable();
@@ -29,7 +29,7 @@ fn render(markdown: &str) -> String {
         } else if line.starts_with('|') {
             out.push_str(&format!("<table>\n{}", row(line, "th")));
             while let Some(line) = lines.next_if(|line| line.starts_with('|')) {
-                // A row of dashes stands below the heading.
+                // Skips the row of dashes below the heading.
                 if !line.starts_with("|---") {
                     out.push_str(&row(line, "td"));
                 }
@@ -46,7 +46,7 @@ fn render(markdown: &str) -> String {
     out
 }
 
-/// A row of a table. An anchor in it becomes the row's.
+/// Renders a row of a table. An anchor in its first cell becomes the id of the row.
 fn row(line: &str, cell: &str) -> String {
     let line = line.trim_matches('|').trim();
     let (id, line) = match line.strip_prefix("<a id=\"").and_then(|rest| rest.split_once("\"></a>")) {
@@ -57,7 +57,7 @@ fn row(line: &str, cell: &str) -> String {
     format!("<tr{id}>{}</tr>\n", cells.collect::<String>())
 }
 
-/// Text with code in it. A link is shown as its text: the server has no other page of the documentation.
+/// Renders text with inline code. A link is rendered as its text, because the server has no other page of the documentation.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -73,13 +73,13 @@ fn without_links(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, link)) = rest.split_once('[') {
-        let Some((shown, behind)) =
-            link.split_once("](").and_then(|(shown, behind)| Some((shown, behind.split_once(')')?.1)))
+        let Some((label, rest_of_text)) =
+            link.split_once("](").and_then(|(label, after)| Some((label, after.split_once(')')?.1)))
         else {
             break;
         };
-        out.extend([before, shown]);
-        rest = behind;
+        out.extend([before, label]);
+        rest = rest_of_text;
     }
     out + rest
 }

@@ -1,18 +1,18 @@
-// Shows /openapi.json: groups, routes, what each takes and gives. Everything is made as nodes and text, never as markup.
+// Renders /openapi.json: groups, routes, parameters, bodies and responses. It builds DOM nodes and text, never markup.
 "use strict";
 
 const element = (name, attributes = {}, ...children) => {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children.filter((child) => child !== null));
-  return made;
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children.filter((child) => child !== null));
+  return node;
 };
 
 let api;
 const resolve = (value) => (value && value.$ref ? value.$ref.slice(2).split("/").reduce((at, key) => at[key], api) : value);
 const shortName = (ref) => ref.split("/").pop();
 
-// What a value is, in a few words.
+// Describes a type in a few words.
 function typeOf(schema) {
   if (schema === true || Object.keys(schema).length === 0) return "any";
   if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -27,15 +27,15 @@ function typeOf(schema) {
   return bounds.length ? `${name} (${bounds.join(", ")})` : name;
 }
 
-// Of which members an object needs one: `queues` or `pool`.
-function demanded(schema) {
+// Returns the groups of members of which an object needs one, such as "`queues` or `pool`".
+function alternatives(schema) {
   const groups = [schema.anyOf, ...(schema.allOf ?? []).map((part) => part.anyOf)].filter(Boolean);
   const names = (choice) => (choice.required ?? []).map((name) => `\`${name}\``).join(" and ");
   return groups.map((group) => [...new Set(group.map(names))].filter(Boolean).join(" or ")).filter(Boolean);
 }
 
-// A schema as nodes. A reference opens when it is asked for, since shapes may hold themselves.
-function shape(schema) {
+// Renders a schema. A reference is expanded on click, because schemas may be recursive.
+function renderSchema(schema) {
   if (schema && schema.$ref) {
     const box = element("span");
     const button = element("button", { class: "ref", type: "button", "aria-expanded": "false" }, shortName(schema.$ref));
@@ -43,7 +43,7 @@ function shape(schema) {
       const isOpen = button.getAttribute("aria-expanded") === "true";
       button.setAttribute("aria-expanded", String(!isOpen));
       if (isOpen) box.lastChild.remove();
-      else box.append(shape(resolve(schema)));
+      else box.append(renderSchema(resolve(schema)));
     });
     box.append(button);
     return box;
@@ -54,64 +54,64 @@ function shape(schema) {
   if (parts) {
     box.append(element("span", { class: "type" }, schema.anyOf ? "one of" : "all of"));
     if (about) box.append(about);
-    box.append(element("ul", { class: "shape" }, ...parts.map((part) => element("li", {}, shape(part)))));
+    box.append(element("ul", { class: "shape" }, ...parts.map((part) => element("li", {}, renderSchema(part)))));
     return box;
   }
   if (schema.items) {
-    box.append(element("span", { class: "type" }, `${typeOf(schema)} of `), shape(schema.items));
+    box.append(element("span", { class: "type" }, `${typeOf(schema)} of `), renderSchema(schema.items));
     if (about) box.append(about);
     return box;
   }
   box.append(element("span", { class: "type" }, typeOf(schema)));
   if (about) box.append(about);
-  for (const names of demanded(schema)) box.append(element("span", { class: "faint" }, " needs ", ...prose(names)));
+  for (const names of alternatives(schema)) box.append(element("span", { class: "faint" }, " needs ", ...prose(names)));
   const members = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const isRequired = (schema.required ?? []).includes(name);
-    return element("li", {}, element("code", { class: isRequired ? "required" : "" }, name), " ", shape(member));
+    return element("li", {}, element("code", { class: isRequired ? "required" : "" }, name), " ", renderSchema(member));
   });
   const others = schema.additionalProperties;
   if (others && typeof others === "object" && Object.keys(others).length) {
-    members.push(element("li", {}, element("code", {}, "…"), " ", shape(others)));
+    members.push(element("li", {}, element("code", {}, "…"), " ", renderSchema(others)));
   }
   if (members.length) box.append(element("ul", { class: "shape" }, ...members));
   return box;
 }
 
-// A sentence, in which what stands between backticks is code.
+// Renders text with inline code between backticks.
 const prose = (text) => text.split("`").map((part, index) => (index % 2 ? element("code", {}, part) : part));
 
 const heading = (text) => element("h3", {}, text);
 
-function inside(operation) {
+function renderOperation(operation) {
   const box = element("div", { class: "inside" });
   if (operation.description) box.append(...operation.description.split("\n\n").map((text) => element("p", {}, ...prose(text))));
   if (operation["x-roles"]) {
     const roles = operation["x-roles"].map((role) => element("span", { class: "role" }, role));
-    const tenants = element("span", { class: "faint" }, operation["x-tenants"] ? " keys of a tenant too" : " not with a tenant's key");
-    box.append(heading("Who may"), element("div", {}, ...roles, tenants));
+    const tenants = element("span", { class: "faint" }, operation["x-tenants"] ? " including keys that are bound to a tenant" : " except keys that are bound to a tenant");
+    box.append(heading("Roles"), element("div", {}, ...roles, tenants));
   }
   if (operation.parameters) {
     const rows = operation.parameters.map((parameter) =>
       element("tr", {},
         element("td", {}, element("code", { class: parameter.required ? "required" : "" }, parameter.name), element("span", { class: "faint" }, ` ${parameter.in}`)),
-        element("td", {}, shape(parameter.schema)),
+        element("td", {}, renderSchema(parameter.schema)),
         element("td", { class: "faint" }, ...prose(parameter.description ?? ""))));
     box.append(heading("Parameters"), element("table", {}, ...rows));
   }
   if (operation.requestBody) {
     const schema = operation.requestBody.content["application/json"].schema;
-    box.append(heading(operation.requestBody.required ? "Body" : "Body, which may be left out"), shape(schema));
+    box.append(heading(operation.requestBody.required ? "Body" : "Body (optional)"), renderSchema(schema));
   }
   const rows = Object.entries(operation.responses).map(([status, reference]) => {
     const response = resolve(reference);
     const contents = Object.entries(response.content ?? {}).map(([type, content]) =>
-      element("div", {}, type.endsWith("json") ? null : element("code", {}, `${type} `), shape(content.schema)));
+      element("div", {}, type.endsWith("json") ? null : element("code", {}, `${type} `), renderSchema(content.schema)));
     return element("tr", {},
       element("td", {}, element("code", { class: status < "400" ? "ok" : "bad" }, status)),
       element("td", {}, element("div", {}, ...prose(response.description)), ...(status < "400" ? contents : [])),
     );
   });
-  box.append(heading("Answers"), element("table", {}, ...rows));
+  box.append(heading("Responses"), element("table", {}, ...rows));
   return box;
 }
 
@@ -134,9 +134,9 @@ function show() {
           element("span", { class: "path" }, path),
           element("span", { class: "what" }, operation.summary)));
       details.dataset.words = [method, path, operation.summary, operation.description ?? "", ...(operation["x-roles"] ?? [])].join(" ").toLowerCase();
-      // Only what is looked at is made.
+      // Operations are rendered when they are opened.
       details.addEventListener("toggle", () => {
-        if (details.open && details.children.length === 1) details.append(inside(operation));
+        if (details.open && details.children.length === 1) details.append(renderOperation(operation));
       });
       section.append(details);
     }
@@ -174,4 +174,4 @@ document.addEventListener("keydown", (event) => {
 fetch("/openapi.json")
   .then((response) => response.json())
   .then((document_) => { api = document_; show(); })
-  .catch((error) => { document.getElementById("main").textContent = `The document cannot be read: ${error}`; });
+  .catch((error) => { document.getElementById("main").textContent = `Cannot load the document: ${error}`; });

@@ -1,7 +1,7 @@
 //! Each route is called, so that it succeeds and so that it fails; the client compares what comes back with the document.
 
 use crate::support::{Client, NOON, TestApp, contract, eventually, json};
-use fairgate::api::routes;
+use fairgate::api::{RouteInfo, routes};
 use fairgate::clock::Clock;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ async fn each_route_gives_what_the_document_says() {
     failures(&caller).await;
 
     let seen = contract::seen();
-    for (method, path, _) in routes() {
+    for RouteInfo { method, path, .. } in routes() {
         for (outcome, where_to) in
             [("ok", "a call to tests/it/openapi/calls.rs"), ("error", "a failure to its `failures`")]
         {
@@ -310,7 +310,7 @@ async fn webhooks(caller: &Caller, app: &TestApp) {
 /// keys: with the first of them the door is shut.
 async fn failures(caller: &Caller) {
     let client = &caller.client;
-    for (method, path, _) in routes() {
+    for RouteInfo { method, path, .. } in routes() {
         let plain = path.replace("{id}", "none").replace("{name}", "none").replace("{key}", "none");
         let refused = client.try_send(&method, &plain, &[("ojs-version", "9")], None).await.unwrap();
         assert_eq!((refused.status, refused.text_at("/error/code")), (422, "unsupported"), "{method} {path}");

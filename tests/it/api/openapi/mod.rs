@@ -5,7 +5,7 @@ mod page;
 
 use crate::support::TestApp;
 use crate::support::contract::DOCUMENT;
-use fairgate::api::{Access, routes};
+use fairgate::api::{Access, RouteInfo, routes};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn walk(value: &'static Value, at: &str, look: &mut impl FnMut(&'static Value, &
 #[test]
 fn every_route_of_the_table_is_in_the_document_and_nothing_else() {
     let table: BTreeSet<_> =
-        routes().iter().map(|(method, path, _)| (method.to_ascii_lowercase(), (*path).to_owned())).collect();
+        routes().iter().map(|route| (route.method.to_ascii_lowercase(), route.path.to_owned())).collect();
     let document: BTreeSet<_> = operations().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
     assert_eq!(table, document);
     assert_eq!(table.len(), routes().len(), "a route stands in the table twice");
@@ -65,7 +65,7 @@ fn every_operation_says_what_it_is_takes_and_gives() {
 
 #[test]
 fn every_operation_says_who_may_use_it() {
-    for (method, path, access) in routes() {
+    for RouteInfo { method, path, access } in routes() {
         let operation = &DOCUMENT["paths"][path][method.to_ascii_lowercase()];
         let roles: Vec<&str> =
             operation["x-roles"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

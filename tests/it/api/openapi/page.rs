@@ -13,7 +13,7 @@ async fn a_browser_shows_every_route_and_opens_the_one_that_a_link_names() {
         assert!(page.contains(&format!("id=\"{id}\"")), "{method} {path} is not in the page:\n{page}");
     }
     let opened = page.matches(" open=\"\"").count();
-    assert!(opened == 1 && page.contains("Answers") && page.contains(">201<"), "{opened} are open");
+    assert!(opened == 1 && page.contains("Responses") && page.contains(">201<"), "{opened} are open");
 }
 
 #[tokio::test]
