@@ -70,8 +70,8 @@ local function turn_make(request, pool)
     best = nil, parts = nil}
 end
 
--- Creates the part of a turn for queues of a pool that the request does not name: the pool's
--- strategy decides which of them is next. Starvation is prevented by the outer turn.
+-- Creates the part of a turn for queues that belong to a pool although the request names none. The
+-- pool's strategy decides which of them is next. The outer turn prevents starvation.
 local function part_make(turn, part)
   local strategy, digest, weights = match(part.how, HOW)
   local order = orders.of(concat(part.queues, ' '), weights)

@@ -14,7 +14,8 @@
 -- ;t=TENANT              their tenant, if tenants take turns; always last
 -- ;b=TENANT              their tenant, if tenants are told apart but take no turns; always last
 --
--- A lane is in `ready` exactly while it has jobs and no limit stops it.
+-- A lane is ready exactly while it has jobs and no limit stops it. Ready lanes are in `ready:Q`, or
+-- in the level of their tenant.
 
 local ctx = require('lib/context')
 local tenant_capped = require('tenants/quotas').active_limit
