@@ -1,5 +1,5 @@
-//! Fetches that wait. They wait up to half a minute and each test has ten seconds, so that whatever is answered in time was
-//! answered because of what the test did.
+//! Long polls. They wait up to 30 s and each test has ten seconds, so a fetch that returns in time returned because of
+//! what the test did.
 
 use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 const LONG: u64 = 30_000;
 
-/// Runs a test that may not last as long as a wait.
+/// Runs a test that must be shorter than a long poll.
 async fn promptly<T>(test: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(10), test).await.expect("nobody waited in vain")
 }
@@ -24,18 +24,18 @@ fn request(queues: &[&str], worker: &str) -> Value {
     json!({"queues": queues, "worker_id": worker, "wait_ms": LONG})
 }
 
-/// Sends a fetch that waits.
+/// Sends a long poll.
 fn poll(client: &Client, body: Value) -> JoinHandle<Answer> {
     let client = client.clone();
     tokio::spawn(async move { client.post("/v1/workers/fetch", body).await })
 }
 
-/// Waits until so many fetches wait.
+/// Waits until this number of fetches are long polling.
 async fn waiting(app: &TestApp, count: i64) {
     eventually("that many fetches wait", async || app.app.metrics.http.long_polls().count() == count).await;
 }
 
-/// Sends fetches one after the other, each when the one before waits.
+/// Sends long polls one after the other, each when the one before is waiting.
 async fn line<const N: usize>(app: &TestApp, bodies: [Value; N]) -> Vec<JoinHandle<Answer>> {
     let mut polls = Vec::new();
     for body in bodies {
@@ -49,9 +49,9 @@ async fn ids(poll: JoinHandle<Answer>) -> Vec<String> {
     poll.await.expect("it does not panic").expect(200).job_ids()
 }
 
-/// How often a script was called by this process.
+/// The number of calls of a script by this process.
 fn calls(app: &TestApp, script: &str) -> u64 {
-    // Not over HTTP: a scrape calls scripts itself.
+    // Read in process, because a scrape over HTTP calls scripts itself.
     let metrics = app.app.metrics.encode(Format::Text);
     let start = format!("fairgate_store_calls_total{{call=\"{script}\"}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
@@ -292,8 +292,8 @@ async fn a_push_through_one_process_answers_a_fetch_at_another() {
     .await;
 }
 
-/// Workers at two servers go back to waiting at once, and jobs come by threes through both: a wake-up that is lost would leave a
-/// job and those who wait for it alone together.
+/// Workers at two servers return to waiting immediately, and jobs arrive in threes through both: a lost wake-up would
+/// leave a job and the workers waiting for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost_between_two_servers() {
     let first = TestApp::start().await;

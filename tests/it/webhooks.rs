@@ -1,4 +1,4 @@
-//! Webhooks for events: who is told, how it is signed, what happens when nobody takes it, and where none may lead.
+//! Webhooks for events: which endpoints receive them, signatures, retries, and addresses that are refused.
 
 use crate::support::{Answer, Client, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -34,7 +34,7 @@ async fn received(server: &MockServer, number: usize) -> Vec<Request> {
     server.received_requests().await.unwrap()
 }
 
-/// Waits until the one delivery that waits was tried so often, and it is known when it is tried next.
+/// Waits until the only pending delivery has been tried this often; returns the time of its next attempt.
 async fn tried(client: &Client, times: u64) {
     eventually("it is tried", async || {
         client.get("/v1/webhooks/deliveries").await.at("/deliveries/0/attempts").as_u64() == Some(times)
@@ -97,7 +97,7 @@ async fn events_arrive_signed_and_only_those_that_were_asked_for() {
     assert_eq!(timestamp, NOON / 1000);
     let expected = signature(&Secret::new("hunter2-hunter2"), timestamp, &body);
     assert_eq!(header(request, "x-ojs-signature"), expected);
-    // For a day after a rotation both sign.
+    // For a day after a rotation, both secrets sign.
     let rotate = format!("/v1/webhooks/subscriptions/{}/rotate-secret", made.text_at("/subscription/id"));
     let new = client.post(&rotate, json!({})).await.expect(200).text_at("/subscription/secret").to_owned();
     let id = client.fetch("q", 1).await.job_ids();
@@ -137,7 +137,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
         client.get("/v1/webhooks/deliveries").await.at("/pagination/total") == &json!(0)
     })
     .await;
-    // What the endpoint calls wrong is not sent again, unless somebody asks for it.
+    // A delivery that the endpoint rejects with a client error is not retried unless somebody requests it.
     let server = endpoint(&[404, 200]).await;
     subscribe(client, &server.uri(), json!(["job.cancelled"])).await;
     let id = client.enqueue_into("q").await;
@@ -225,7 +225,7 @@ async fn none_may_lead_inside() {
     let unknown = json!({"url": "https://does-not-exist.invalid/", "events": ["job.enqueued"]});
     client.send("PATCH", &path, Some(unknown.to_string())).await.expect(200);
 
-    // A name that stands for an address inside by the time of the delivery is found out then.
+    // A name that resolves to an internal address by the time of the delivery is refused then.
     let lenient = TestApp::start_on(Arc::clone(&app.redis), Clock::System, |config| {
         config.server.private_webhooks = true;
         config.server.roles = vec![fairgate::config::Role::Api];

@@ -1,4 +1,4 @@
-//! The weights webhook: what is sent, what is believed, and what happens when it is slow, down, lying or huge.
+//! The weights webhook: requests, accepted responses, and webhooks that are slow, down, wrong or too large.
 
 use crate::support::json;
 use fairgate::clock::Clock;
@@ -14,10 +14,10 @@ use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const NOW: i64 = 1_700_000_000_000;
-/// Longer than any test: what ends before it did not end because of it.
+/// Longer than any test, so that no test ends because of it.
 const LONG: u64 = 600_000;
 
-/// A source that asks some address.
+/// A weights source for one URL.
 struct Asker {
     source: Source,
     clock: Clock,
@@ -33,13 +33,13 @@ impl Asker {
         Asker { source: source.unwrap().expect("the rule has a webhook"), clock, metrics }
     }
 
-    /// Asks for tenants a, b and c.
+    /// Requests weights of tenants a, b and c.
     async fn ask(&self) -> fairgate::weights::Answer {
         let tenants = ["a", "b", "c"].map(Tenant::named).to_vec();
         self.source.ask(Ask { queue: "reports".to_owned(), round: 7, tenants }).await
     }
 
-    /// Asks in vain, for the kind and the text of the error.
+    /// Requests weights, which must fail; returns the kind and the text of the error.
     async fn ask_in_vain(&self) -> (ErrorKind, String) {
         let error = self.ask().await.expect_err("no answer");
         (error.kind, error.text)
@@ -56,7 +56,7 @@ fn weights(weights: serde_json::Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
 }
 
-/// A server that treats its one connection as it likes, once something of the request is there.
+/// A server that handles its only connection with `serve` after the first bytes of the request.
 async fn raw<F: Future<Output = ()> + Send>(serve: impl FnOnce(TcpStream) -> F + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -87,7 +87,7 @@ async fn a_good_answer_to_a_signed_question() {
     let tenants = json!([{"id": "a"}, {"id": "b"}, {"id": "c"}]);
     let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(body, json!({"rule": "reports", "queue": "reports", "round": 7, "tenants": tenants}));
-    // Verified with another library than the one that signs.
+    // Verified with another library than the one used for signing.
     assert_eq!(header("x-ojs-timestamp"), "1700000000");
     let signed = [b"1700000000.", request.body.as_slice()].concat();
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"hunter2");
@@ -208,7 +208,7 @@ async fn an_answer_that_breaks_off_is_unreadable() {
     let url = raw(async |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"weights\"").await.unwrap();
         stream.shutdown().await.unwrap();
-        // Closing with unread input would reset the connection, which may overtake the answer.
+        // Closing with unread input would reset the connection, and the reset may overtake the response.
         _ = stream.read_to_end(&mut Vec::new()).await;
     });
     let (kind, text) = Asker::new(&url.await, LONG, None).ask_in_vain().await;

@@ -1,4 +1,4 @@
-//! The admin's side: totals, queues, workers, jobs by what they are, and doing something to many of them.
+//! The admin API: totals, queues, workers, job searches, and bulk operations.
 
 use crate::support::{Answer, Client, NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -12,7 +12,7 @@ async fn put_jobs(client: &Client, queue: &str, number: usize) -> Vec<String> {
     ids
 }
 
-/// Jobs that used up their one attempt.
+/// Creates jobs that have used up their only attempt.
 async fn dead(client: &Client, queue: &str, error: &str, policy: &str) -> String {
     let retry = json!({"max_attempts": 1, "on_exhaustion": policy});
     let id = client.enqueue(json!({"type": "dead.job", "args": [], "options": {"queue": queue, "retry": retry}})).await;
@@ -36,7 +36,7 @@ async fn remove(client: &Client, path: &str, body: Value) -> Answer {
     client.send("DELETE", path, Some(body.to_string())).await
 }
 
-/// Waits until activity is counted or not, which a process decides once it is up.
+/// Waits until activity counting is on or off, which a process decides after its start.
 async fn counts_activity(app: &TestApp, is_counted: bool) {
     eventually("it is decided what is counted", async || {
         let counted: Option<String> = app.redis.command(&["HGET", "fg:{default}:state", "throttled"]).await;
@@ -247,7 +247,7 @@ async fn workers_are_listed_and_told_to_stop() {
     assert_eq!((list.at("/items/0/hostname"), list.at("/items/0/concurrency")), (&json!("h"), &json!(4)));
     let one = client.get("/v1/admin/workers/w1").await.expect(200);
     assert_eq!(one.at("/active_job_ids"), &json!([id]));
-    // A quiet one gets nothing until it is to run again; one that is to end does not go back.
+    // A quiet worker gets no jobs until it is resumed; a terminating one cannot be resumed.
     client.enqueue_into("q").await;
     client.post("/v1/admin/workers/w1/quiet", json!({})).await.expect(200);
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0);
@@ -260,7 +260,7 @@ async fn workers_are_listed_and_told_to_stop() {
     client.post("/v1/admin/workers/w2/resume", json!({})).await.expect(409);
     let beat = client.post("/v1/workers/heartbeat", json!({"worker_id": "w2"})).await;
     assert_eq!(beat.at("/state"), &json!("terminate"));
-    // Only one that is silent can be removed.
+    // Only a worker without heartbeats can be removed.
     remove(client, "/v1/admin/workers/w1", json!({})).await.expect(409);
     client.post("/v1/admin/workers/w3/quiet", json!({})).await.expect(404);
     client.get("/v1/admin/workers/w3").await.expect(404);

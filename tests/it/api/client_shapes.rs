@@ -1,4 +1,4 @@
-//! Shapes that public clients of OJS read and send, beyond those of the conformance suites.
+//! Shapes that public OJS clients read and send, beyond those of the conformance suites.
 
 use crate::support::{TestApp, contract, json};
 
@@ -100,7 +100,7 @@ async fn a_worker_reports_progress_by_body_and_in_percent() {
     app.client.post("/v1/workers/progress", json!({"job_id": "none", "percentage": 1})).await.expect(404);
 }
 
-/// Lists of the document, by the names under which each has its items besides `items`.
+/// Lists in the document with the name that each uses for its items besides `items`.
 #[tokio::test]
 async fn every_list_has_items() {
     let app = TestApp::start().await;

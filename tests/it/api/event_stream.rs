@@ -1,4 +1,4 @@
-//! `GET /events` as a stream: what happens from now on, or behind the last event that a reader has seen.
+//! `GET /events` as a stream: new events, or those after the last one that a reader has seen.
 
 use crate::auth;
 use crate::support::{TestApp, json};
@@ -6,7 +6,7 @@ use fairgate::weights;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Reads frames of the stream until `wanted` says that it has seen enough.
+/// Reads frames of the stream until `wanted` returns true.
 async fn read(
     app: &TestApp,
     query: &str,
@@ -117,7 +117,7 @@ async fn a_place_that_is_none_is_refused() {
     assert_eq!(answer.at("/error/details/field"), "Last-Event-ID");
 }
 
-/// Opens a stream, and returns its response, from an address of the loopback network and with a key.
+/// Opens a stream from a loopback address with a key and returns the response.
 async fn open(app: &TestApp, path: &str, from: &str, key: &str) -> reqwest::Response {
     let from: IpAddr = from.parse().expect("an address");
     let client = weights::client_builder().local_address(from).build().expect("a client");
@@ -190,7 +190,7 @@ async fn events_are_listed_newest_first_if_asked_for() {
         }
     }
     assert!(pages(&app, "", 100).await.len() > 15);
-    // Behind an event, in that order, are those before it.
+    // In descending order, the events after an event are the older ones.
     let all = pages(&app, "", 100).await;
     let before = pages(&app, &format!("order=desc&after={}", all[5]), 100).await;
     assert_eq!(before.len(), 5);

@@ -72,7 +72,7 @@ async fn health_readiness_and_manifest_tell_the_truth() {
 
 #[tokio::test]
 async fn asking_for_health_costs_the_same_however_many_queues_there_are() {
-    // Without the other roles, nothing else asks for queues meanwhile.
+    // Without the other roles, nothing else reads queues meanwhile.
     let app = TestApp::start_with(Clock::System, |config| config.server.roles = vec![Role::Api]).await;
     app.client.get("/ready").await.expect(200); // loads its script
     let mut costs = Vec::new();
@@ -93,7 +93,7 @@ async fn asking_for_health_costs_the_same_however_many_queues_there_are() {
     }
     let [few, many]: [Vec<String>; 2] = costs.try_into().unwrap();
     assert_eq!(few, many);
-    // Readiness runs one script, which reads its state and a job that is not there.
+    // Readiness runs one script, which reads its state and a job that does not exist.
     let cheap = ["HLEN", "ZCARD", "FCALL", "TIME", "HGETALL", "GET"].map(|name| format!("\"{name}\""));
     assert!(few.iter().all(|command| cheap.contains(command)), "{few:?}");
     let health = app.client.get("/health").await.expect(200);
@@ -182,7 +182,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
     let redis = TestRedis::start();
     let mut process = Process::serve(&["--redis", &redis.url()]).await;
     process.client.enqueue_into("q").await;
-    // Redis holds the request back until after the signal.
+    // Redis delays the request until after the signal.
     redis.command::<()>(&["CLIENT", "PAUSE", "700", "ALL"]).await;
     let client = process.client.clone();
     let request = tokio::spawn(async move { client.post("/v1/workers/fetch", json!({"queues": ["q"]})).await });

@@ -1,4 +1,4 @@
-//! Clients that hold a connection without using it lose it; those that wait for the server, or are only slow, keep it.
+//! Clients that hold a connection without using it lose it; slow clients and those that wait for a response keep it.
 
 use crate::support::wire::{Connection, request};
 use crate::support::{TestApp, eventually, json};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Longer than any test waits.
 const NEVER: Duration = Duration::from_secs(3600);
-/// Short, and yet longer than a loaded machine takes to send a few bytes to itself.
+/// A short timeout, still longer than a loaded machine needs to send a few bytes to itself.
 const SOON: Duration = Duration::from_millis(400);
-/// How long a client has to be patient to show that no deadline is left that could end it.
+/// The time a client waits to show that no deadline can end its connection.
 const FOR_LONG: Duration = Duration::from_millis(1700);
 
 async fn app(change: impl FnOnce(&mut Config)) -> TestApp {

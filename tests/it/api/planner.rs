@@ -1,4 +1,4 @@
-//! The planner's admin API: rules at run time, state, rounds, tenants, previews, the hand on the switch, live events.
+//! The planner's admin API: rules at run time, state, rounds, tenants, previews, pause and resume, live events.
 
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -13,13 +13,13 @@ fn reports() -> Rule {
     rule.queue = Some("reports".to_owned());
     rule.batch = Batch::Jobs(4);
     rule.strict_interval = true;
-    // Not `tenant_id`, which has a pattern: here tenants have names of any kind.
+    // Not `tenant_id`, which is validated: these tenants have arbitrary names.
     rule.tenant_key = TenantKey::parse("meta.owner").unwrap();
     rule.weights.fixed.insert("acme".to_owned(), Weight::of(3.0).unwrap());
     rule
 }
 
-/// A server on which nothing promotes but what the test asks for, paused so that nothing passes straight through.
+/// Starts a server whose rounds only the test runs, with a paused rule so that nothing passes through.
 async fn start(rule: Rule) -> TestApp {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule];
@@ -84,7 +84,7 @@ async fn a_preview_goes_by_priority_and_tenants_are_counted_once() {
     let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
     assert_eq!(stats.at("/staged"), &json!({"jobs": 6, "tenants": 3, "oldest_age_ms": 6000}));
     assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(3));
-    // The bound is that of the lightest tenant among those of its own priority.
+    // The bound is that of the lightest tenant of the same priority.
     assert_eq!(stats.at("/fairness/worst_wait_bound_jobs"), &json!(5));
     let tenants = app.client.get(&format!("{PLANNER}/reports/tenants?sort=name")).await.expect(200);
     let listed = tenants.at("/items").as_array().unwrap();

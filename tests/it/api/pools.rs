@@ -1,4 +1,4 @@
-//! Pools over HTTP: what is set is shown, acts at once, and lasts; file and run time go together.
+//! Pools over HTTP: changes are shown, take effect at once and persist; pools from the file and from run time combine.
 
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -18,7 +18,7 @@ async fn put(app: &TestApp, name: &str, body: &Value) -> crate::support::Answer 
     app.client.send("PUT", &format!("{POOLS}/{name}"), Some(body.to_string())).await
 }
 
-/// Enqueues so many jobs into each queue, and returns the queues from which a worker of a pool gets them.
+/// Enqueues jobs into each queue and returns the queues from which a worker of a pool gets them.
 async fn order(app: &TestApp, fetch: Value) -> String {
     let answer = app.client.post("/v1/workers/fetch", fetch).await.expect(200);
     let jobs = answer.at("/jobs").as_array().cloned().unwrap_or_default();
@@ -167,7 +167,7 @@ async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
     app.client.post("/v1/workers/heartbeat", json!({"pool": "a", "worker_id": "w"})).await.expect(200);
 }
 
-/// A file with pools `filed` and `both`.
+/// A configuration file with pools `filed` and `both`.
 fn file(config: &mut Config) {
     config.policy.pools = vec![pool("filed", &["f"]), pool("both", &["x", "y"])];
 }

@@ -1,4 +1,4 @@
-//! Progress, checkpoints and results: what a worker tells while it works, and what is left of it.
+//! Progress, checkpoints and results that workers report.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use serde_json::Value;

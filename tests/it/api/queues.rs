@@ -1,4 +1,4 @@
-//! Queues: pause and resume, bounds and what producers hear of them, limits as configuration.
+//! Queues: pause and resume, size bounds and their responses to producers, limits as configuration.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
@@ -50,7 +50,7 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     assert_eq!(client.get("/v1/health").await.at("/queues"), &json!({"active": 1, "paused": 1}));
     let list = client.get("/v1/queues").await;
     assert_eq!(list.at("/queues/1/status"), "paused");
-    // Twice is once.
+    // Pausing is idempotent.
     client.post("/v1/queues/q/pause", json!({})).await.expect(200);
     let resumed = client.post("/v1/queues/q/resume", json!({})).await.expect(200);
     assert_eq!((resumed.at("/queue/paused"), resumed.at("/status")), (&json!(false), &json!("active")));
@@ -136,7 +136,7 @@ async fn a_full_queue_refuses_and_says_how_full_it_is() {
         );
     }
     assert_eq!((refused.header("x-ojs-queue-depth"), refused.header("x-ojs-queue-bound")), ("3", "3"));
-    // Others have room, a batch is judged as a whole.
+    // Other queues have space, but a batch is accepted or refused as a whole.
     client.enqueue_into("other").await;
     let batch = json!({"jobs": [{"type": "t.job", "args": [], "options": {"queue": "other"}}, job]});
     client.post("/v1/jobs/batch", batch).await.expect(429);

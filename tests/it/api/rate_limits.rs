@@ -1,4 +1,4 @@
-//! Rate limits over HTTP: how they are used, overrides of them, those of queues, and what a producer is told.
+//! Rate limits over HTTP: usage, overrides, queue limits, and responses to producers.
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -120,7 +120,7 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     assert_eq!(gone.at("/error/details/resource_type"), "override");
 }
 
-/// What was read can be sent back as it is, which changes nothing, or with other numbers in it.
+/// A document that was read can be sent back unchanged, which changes nothing, or with other numbers.
 #[tokio::test]
 async fn what_is_shown_can_be_sent_back() {
     let app = TestApp::start_at(NOON).await;
@@ -367,7 +367,7 @@ async fn the_manifest_lists_extensions_and_a_client_may_require_them() {
     }
 }
 
-/// A job's key may read like that of its queue; both can be seen and overridden.
+/// A job's limit key may look like that of its queue; both can be read and overridden.
 #[tokio::test]
 async fn a_scope_says_which_limit_is_meant() {
     let app = TestApp::start().await;

@@ -1,4 +1,4 @@
-//! Scheduling over HTTP: what queues handed out in the last minute, and the settings that hold for all of them.
+//! Scheduling over HTTP: dispatches of the last minute per queue, and global settings.
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -35,7 +35,7 @@ async fn stats_are_exact_over_the_last_minute() {
         json!([queue("critical", 3, 0.75, 100, 2), queue("idle", 0, 0.0, 0, 0), queue("low", 1, 0.25, 300, 1)]);
     assert_eq!(stats.at("/queues"), &expected);
     assert_eq!(stats.at("/stats"), &json!({"queues": expected, "window": "PT1M"}));
-    // One by one they leave the window, to the second.
+    // They leave the window one by one, to the second.
     app.clock.advance(59_000);
     assert_eq!(app.client.get(STATS).await.at("/queues/0/dispatch_count_1m"), 3);
     app.clock.advance(1_000);
@@ -44,7 +44,7 @@ async fn stats_are_exact_over_the_last_minute() {
     assert_eq!(later.at("/queues/2"), &queue("low", 0, 0.0, 0, 1));
 }
 
-/// What holds for all has no pool; its strategies are those between tenants.
+/// Global settings have no pool; their strategies are those between tenants.
 #[tokio::test]
 async fn a_change_of_the_config_is_reported_with_its_fields() {
     let app = TestApp::start().await;
@@ -153,7 +153,8 @@ async fn what_is_set_lasts_is_seen_by_others_and_goes_with_an_emptied_redis() {
         .await;
 }
 
-/// Each metric of the texts on fair scheduling and rate limiting, with its labels, after traffic that causes it.
+/// Each metric of the specifications of fair scheduling and rate limiting, with its labels, after traffic that causes
+/// it.
 #[tokio::test]
 async fn every_metric_of_dispatch_is_there_with_its_labels() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
@@ -216,7 +217,7 @@ async fn every_metric_of_dispatch_is_there_with_its_labels() {
     ] {
         assert!(has(&text, &format!("# TYPE {name} {kind}")), "{name} is no {kind} in\n{text}");
     }
-    // What is gone is not shown for ever.
+    // Metrics of removed objects disappear.
     let without = json!({"queues": ["busy", "quiet"]});
     app.client.send("PUT", "/ojs/v1/admin/pools/p", Some(without.to_string())).await.expect(200);
     assert!(!metrics().await.contains("ojs_scheduling_pool_utilization{"), "a pool without a bound has no utilization");

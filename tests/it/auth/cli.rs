@@ -1,4 +1,4 @@
-//! `fairgate keys`, and what `check` says about keys.
+//! `fairgate keys`, and the output of `check` about keys.
 
 use super::Caller;
 use crate::support::{Process, TestRedis, eventually};

@@ -1,4 +1,4 @@
-//! Events: each tenant sees what happens to its jobs, and a key that is revoked sees nothing more.
+//! Events: each tenant sees those of its own jobs, and a revoked key sees no further event.
 
 use super::{Caller, caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, eventually, json};
@@ -63,7 +63,7 @@ async fn a_tenant_sees_its_jobs_promoted() {
     .await;
 }
 
-/// A stream of events that somebody reads.
+/// A reader of an event stream.
 struct Stream(reqwest::Response);
 
 impl Stream {
@@ -75,13 +75,13 @@ impl Stream {
         Stream(response)
     }
 
-    /// What comes next; nothing at the end.
+    /// The next chunk; `None` at the end.
     async fn next(&mut self) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("it goes on or ends");
         next.unwrap().map(|chunk| String::from_utf8_lossy(&chunk).into_owned())
     }
 
-    /// All that comes before the end.
+    /// Everything until the end.
     async fn rest(mut self) -> String {
         let mut sent = String::new();
         while let Some(more) = self.next().await {

@@ -1,4 +1,4 @@
-//! How a key is presented, and what a server without keys does.
+//! How keys are sent, and servers without keys.
 
 use super::{caller, guarded, key, secret};
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
@@ -34,7 +34,7 @@ async fn a_key_comes_in_either_header() {
         let answer = app.client.try_send("GET", "/v1/queues", &[(name, &value)], None).await.unwrap();
         assert_eq!(answer.status, status, "{name}: {value}");
     }
-    // Whatever a proxy puts into the other header.
+    // A proxy may put anything into the other header.
     let both = [("authorization", "Basic dTpw"), ("x-api-key", good.as_str())];
     app.client.try_send("GET", "/v1/queues", &both, None).await.unwrap().expect(200);
 }
@@ -43,7 +43,7 @@ async fn a_key_comes_in_either_header() {
 async fn a_body_is_not_read_before_its_sender_is_known() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let app = guarded().await;
-    // Announces more than is allowed, sends nothing of it, and is told about the key.
+    // Announces a body over the limit and sends none of it; the response is about the key.
     for authorization in [String::new(), format!("authorization: Bearer {}\r\n", secret("worker"))] {
         let mut stream = tokio::net::TcpStream::connect(app.app.address).await.unwrap();
         let head = format!(

@@ -1,4 +1,4 @@
-//! Keys that are made and revoked at run time, by one process for all.
+//! API keys that are created and revoked at run time, for all processes.
 
 use super::{Caller, guarded_on, key, secret};
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
@@ -11,7 +11,7 @@ async fn on(redis: &Arc<TestRedis>) -> TestApp {
     TestApp::start_on(Arc::clone(redis), Clock::System, |_| {}).await
 }
 
-/// Makes a key and returns its id and the key.
+/// Creates a key and returns its id and the key.
 async fn make(by: &Caller, name: &str, role: &str) -> (String, String) {
     let made = by.post("/v1/admin/keys", json!({"name": name, "role": role})).await.expect(201);
     assert_eq!(made.header("cache-control"), "no-store");
@@ -89,7 +89,7 @@ async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_
     };
     let id = key("web", Role::Operator, None).id();
     app.app.keys.revoke(&id, "test").await.unwrap();
-    // Sooner than the 5 s after which it would have looked by itself, twice over.
+    // Sooner than two of the 5 s periods after which it reads the keys anyway.
     tokio::time::timeout(std::time::Duration::from_secs(2), pass.ended()).await.expect("a signal told");
 }
 
@@ -127,7 +127,7 @@ async fn an_emptied_redis_opens_nothing() {
         super::caller(app, "root").get("/v1/queues").await.expect(401);
     }
     super::caller(&configured, "operator").get("/v1/queues").await.expect(200);
-    // Whoever has the Redis makes a new key, and the server that was shut to all lets it in.
+    // With access to Redis, a new key can be created, and the server that refused everybody accepts it.
     configured.app.keys.create(&key("again", Role::Admin, None), "test").await.unwrap();
     eventually("it is heard of", async || super::caller(&runtime, "again").get("/v1/queues").await.status == 200).await;
 }
@@ -137,7 +137,7 @@ async fn nobody_is_let_in_before_it_is_known_whether_there_are_keys() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("later.sock");
-    // Starts without its Redis; by the time that is there, it holds a key.
+    // Starts without its Redis, which already holds a key when it comes up.
     let url = format!("unix://{}", socket.display());
     let process = Process::spawn(&["--redis", &url]);
     eventually("it answers", async || process.client.try_send("GET", "/health", &[], None).await.is_ok()).await;
@@ -194,7 +194,7 @@ async fn a_lost_answer_makes_no_second_key() {
         app.app.keys.create(&root, "test").await.unwrap();
     }
     assert_eq!(app.app.keys.keys().len(), 1);
-    // One that cannot be read opens nothing and harms nobody.
+    // A key entry that cannot be parsed grants nothing and does not affect other keys.
     redis.command::<()>(&["HSET", "fg:{default}:keys", "key_x", "sha256:nonsense"]).await;
     app.app.keys.reload().await.unwrap();
     super::caller(&app, "root").get("/v1/queues").await.expect(200);

@@ -1,4 +1,4 @@
-//! Counts against the leases: nothing differs while the program works, and what somebody else broke is found and mended.
+//! The audit: counts agree with leases during normal operation, and injected differences are found and repaired.
 
 use crate::support::{TestApp, json};
 use fairgate::store::Difference;

@@ -1,11 +1,11 @@
-//! Finished jobs are kept for a while, by age and by count, and then nothing of them remains.
+//! Finished jobs are retained by age and by count, and then removed completely.
 
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use std::time::Duration;
 
-/// One job of each end: completed with a result, cancelled, discarded with a history.
+/// Creates one job per final state: completed with a result, cancelled, discarded with a history.
 async fn finish_three(app: &TestApp) -> [String; 3] {
     let completed = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;
@@ -130,7 +130,7 @@ async fn pass_through(app: &TestApp, queue: &str) {
     app.client.ack(&id).await.expect(200);
 }
 
-/// Lets days go by, with a look at all queues after each.
+/// Advances the clock day by day and runs retention for all queues after each day.
 async fn let_days_pass(app: &TestApp, days: u32) {
     for _ in 0..days {
         app.clock.advance(DAY);

@@ -1,4 +1,4 @@
-//! The command line: check, doctor, help, and a start that refuses what is not safe.
+//! The command line: check, doctor, help, and a server that refuses to start with unsafe settings.
 
 use crate::support::TestRedis;
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ fn help_teaches_and_version_tells_the_commit() {
         (&["sidekiq", "release"], "It refuses to run while a fairgate takes jobs in"),
     ] {
         let help = text(&fairgate(directory.path(), &[command, &["--help"]].concat()).stdout);
-        // Lines are wrapped to the width of the terminal.
+        // Help lines are wrapped to the width of the terminal.
         let help: Vec<&str> = help.split_whitespace().collect();
         assert!(help.join(" ").contains(part), "{part} is missing in {help:?}");
     }

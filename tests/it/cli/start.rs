@@ -1,4 +1,4 @@
-//! Starting and stopping as a user does: what is printed and when, the first key, probes, and mistakes in the environment.
+//! Starting and stopping as a user does: output, the first key, probes, and errors in the environment.
 
 use crate::support::{Client, Process, TestRedis, eventually, json};
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The messages of a log that is JSON.
+/// The messages of a JSON log.
 fn messages(process: &Process) -> Vec<String> {
     let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
     let message = |line: serde_json::Value| line["message"].as_str().map(str::to_owned);
@@ -77,7 +77,7 @@ async fn the_ready_command_asks_the_server_of_the_configuration() {
     assert_eq!(ask().status.code(), Some(1));
 }
 
-/// Reads the standard output of a server that makes the first key.
+/// Reads the standard output of a server that creates the first key.
 #[tokio::test]
 async fn the_first_key_is_made_and_printed_once() {
     let redis = TestRedis::start();
@@ -155,7 +155,7 @@ async fn keys_create_says_where_the_key_is() {
     assert!(output.status.success() && said(&output).contains(&format!(" in {url};")), "{}", said(&output));
 }
 
-/// Files for people to copy are safe as they are: no open server, and no image that changes by itself.
+/// Files meant for copying are safe: no open server, and no image tag that moves.
 #[test]
 fn deployments_have_keys_and_pinned_images() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! `fairgate weights test`: calls a rule's webhook and says what its answer means.
+//! `fairgate weights test`: calls a rule's webhook and explains its response.
 
 use crate::support::json;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! The job that a cron makes: what it says of itself, which way it goes in, and what if there is one already.
+//! The job of a cron: its members, its entry point, and overlap with an earlier job.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs, shown};
 use crate::support::{TestApp, json};
@@ -32,7 +32,7 @@ async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
 
 #[tokio::test]
 async fn overlap_policies_decide_what_becomes_of_two_at_once() {
-    // Whether the first is held by a worker, or only waits.
+    // The earlier job is active in one case and waiting in the other.
     for (policy, is_active) in [
         ("skip", true),
         ("skip", false),
@@ -60,7 +60,7 @@ async fn overlap_policies_decide_what_becomes_of_two_at_once() {
                 assert_eq!(made(client, "q").await, 1);
                 assert_eq!(skipped[0]["data"]["reason"], "overlap_skip");
                 assert_eq!(skipped[0]["data"]["existing_job_id"], first.as_str());
-                // Once it has ended, the next time counts again.
+                // After it has ended, the next run enqueues a job again.
                 client.ack(&first).await.expect(200);
                 app.clock.advance(MINUTE);
                 looked_at(&app, "c").await;

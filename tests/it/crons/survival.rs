@@ -1,4 +1,4 @@
-//! Several processes, some of which are killed: each time fires once.
+//! Several processes, some of them killed: each time fires once.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs};
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
@@ -29,7 +29,7 @@ async fn however_many_processes_look_each_time_fires_once() {
     }
 }
 
-/// The times for which jobs were made, and whether one was made twice.
+/// The times for which jobs exist; fails the test on a duplicate.
 fn times(jobs: &[Value]) -> HashSet<String> {
     let times: Vec<String> =
         jobs.iter().map(|job| job["meta"]["cron_triggered_at"].as_str().unwrap_or_default().to_owned()).collect();
@@ -69,7 +69,7 @@ async fn killed_in_the_middle_no_time_fires_twice_and_the_others_go_on() {
     assert_eq!(times(&jobs).len() as i64, runs(&first.client, "every").await - made_since(&first.client).await);
 }
 
-/// Jobs that wait since the last fetch.
+/// The jobs enqueued since the last fetch.
 async fn made_since(client: &Client) -> i64 {
     client.get("/v1/queues/q/stats").await.at("/queue/available").as_i64().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! For which times a cron fires: those it missed, and those that daylight saving leaves out.
+//! The times at which a cron fires: missed times, and times skipped by daylight saving.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs, shown};
 use crate::support::{TestApp, eventually, json};
@@ -31,7 +31,7 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
     let next = async |name: &str| shown(client, name).await["next_run_at"].clone();
     assert_eq!(next("night").await, "2026-03-30T00:30:00.000Z");
     assert_eq!(next("half").await, "2026-03-29T01:30:00.000Z");
-    // Nobody looked for a while: the time after the one that is left out is made up for.
+    // After a gap without ticks, the time after the skipped one is caught up.
     app.clock.advance(70 * MINUTE);
     eventually("both are told of", async || events(client, "cron.skipped").await.len() == 2).await;
     for reported in events(client, "cron.skipped").await {

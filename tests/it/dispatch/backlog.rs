@@ -1,4 +1,4 @@
-//! Changes at run time act on jobs that wait.
+//! Changes at run time apply to waiting jobs.
 
 use super::{DispatchEnv, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
 use crate::support::{Random, TestRedis, json};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A fairgate with isolation `shared`: jobs of all tenants share one lane.
+/// Starts a fairgate with isolation `shared`:
 async fn open_shared(policy: Value) -> DispatchEnv {
     let redis = Arc::new(TestRedis::start());
     DispatchEnv::open_with(&redis, Clock::manual(NOON), policy, |config| config.tenancy.isolation = Isolation::Shared)
@@ -29,7 +29,7 @@ async fn fetch_all(env: &DispatchEnv, portion: usize) -> Vec<Record> {
     }
 }
 
-/// Each job came once, and those of each tenant in the order in which they were pushed.
+/// Each job was dispatched once, and those of each tenant in the order of their enqueue.
 fn assert_in_order(pushed: &[String], got: &[Record]) {
     let mut of_tenants: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for record in got {
@@ -90,7 +90,7 @@ async fn a_mixed_backlog_is_sorted_by_tenant() {
     }
 }
 
-/// One call moves a part of it; meanwhile others are served.
+/// One call moves part of the backlog; other jobs are served meanwhile.
 #[tokio::test]
 async fn a_backlog_of_thousands_is_sorted_in_steps() {
     let env = open_shared(json!({})).await;
@@ -212,7 +212,7 @@ async fn a_tenants_concurrency_holds_for_promoted_jobs() {
     env.assert_consistent().await;
 }
 
-/// A worker that asks for one tenant alone gets no more than that tenant's limit allows.
+/// A worker that fetches for one tenant gets no more jobs than that tenant's limit allows.
 #[tokio::test]
 async fn a_tenants_concurrency_holds_for_whoever_asks_for_its_jobs_alone() {
     let env = open_shared(json!({})).await;
@@ -288,7 +288,7 @@ async fn a_limit_on_a_queue_holds_for_jobs_from_before_it_was_set() {
     invariant::check(&env).await;
 }
 
-/// Whatever is changed while jobs come, wait, run and are cancelled: each job is in one lane, and leaves once.
+/// With random changes while jobs arrive, wait, run and are cancelled, each job is in one lane and leaves it once.
 #[tokio::test]
 async fn changes_in_any_order_lose_nothing() {
     for seed in 0..2 {

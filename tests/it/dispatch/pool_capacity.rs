@@ -1,4 +1,4 @@
-//! How many jobs all workers of a pool hold together, and what frees a place.
+//! The capacity of a pool: the number of active jobs of all its workers, and what frees it.
 
 use super::{DispatchEnv, SECOND, from, of_pool};
 use crate::support::json;
@@ -18,7 +18,7 @@ async fn active(env: &DispatchEnv) -> u64 {
     env.pool(POOL).await.1
 }
 
-/// Fills the pool to its brim by several workers at once.
+/// Fills the pool to capacity with several concurrent workers.
 async fn fill(env: &DispatchEnv, concurrency: usize) -> Vec<Record> {
     let fetches = (0..4).map(|worker| env.fetch(of_pool(POOL, &format!("w{worker}"), concurrency)));
     let got = futures_util::future::join_all(fetches).await.concat();
@@ -69,7 +69,7 @@ async fn each_end_of_a_lease_frees_a_place() {
     env.clock.advance(31 * SECOND);
     env.tick().await;
     assert_eq!(active(&env).await, 3, "dead");
-    // A client that is gone before its answer: what it was to get is handed back.
+    // A client that disconnects before its response: its jobs are returned.
     drop(env.store().fetch(of_pool(POOL, "", 1)).await.unwrap());
     crate::support::eventually("the job is handed back", async || active(&env).await == 3).await;
 }
@@ -129,7 +129,7 @@ async fn a_pool_that_is_full_says_so_once() {
     assert_eq!(env.event_data(kind).await.len(), 2, "nothing has changed for this pool");
 }
 
-/// A pool with all places taken and nothing waiting is busy; it is overloaded when something waits.
+/// A pool at capacity with no waiting jobs is busy; it is overloaded if jobs wait.
 #[tokio::test]
 async fn a_full_pool_is_overloaded_from_when_on_jobs_wait() {
     let pool = json!({"name": POOL, "queues": ["a"], "concurrency": 2});

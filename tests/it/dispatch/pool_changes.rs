@@ -1,4 +1,4 @@
-//! Pools that change while their workers work.
+//! Changes of pools while their workers are active.
 
 use super::{DispatchEnv, as_worker, from, ids, of_pool};
 use crate::support::{eventually, json};
@@ -81,7 +81,7 @@ async fn a_pool_that_goes_while_its_jobs_run() {
     let taken = env.fetch(of_pool("p", "w", 3)).await;
     env.fetch(of_pool("p", "fetches", 1)).await;
     env.rules.remove_pool("p").await.unwrap();
-    // Its workers are of no pool now, and may come to another one although they hold jobs.
+    // Its workers now have no pool, and may join another one although they have active jobs.
     assert_eq!(env.order(as_worker("w", from(&["c", "a"], 2))).await, "cc");
     env.put_pool("other", json!({"queues": ["b"]})).await;
     assert_eq!(env.order(of_pool("other", "fetches", 1)).await, "b");

@@ -1,4 +1,4 @@
-//! The short way of plain jobs writes, byte for byte, what the way of all jobs writes.
+//! Plain jobs are written byte for byte in the same way by the simple path and by the general path.
 
 use super::{DispatchEnv, job};
 use crate::support::json;
@@ -6,7 +6,7 @@ use fairgate::store::{Ack, Fetch, Outcome};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Jobs of the common shape, and of each other shape one that is close to it.
+/// Plain jobs, and one job for each deviation from a plain one.
 fn jobs() -> Vec<Value> {
     let with = |name: &str, value: Value| {
         let mut job = job("q", None, 0);
@@ -36,7 +36,7 @@ fn jobs() -> Vec<Value> {
     ]
 }
 
-/// The same jobs, of which each counts against something besides its queue.
+/// The same jobs, each with something else that counts it.
 fn limited_jobs() -> Vec<Value> {
     let limits = [
         json!({"key": "a", "concurrency": 50}),
@@ -51,7 +51,7 @@ fn limited_jobs() -> Vec<Value> {
     jobs().into_iter().zip(limits.iter().cycle()).map(limited).collect()
 }
 
-/// A field that no script knows: a job that has it is not plain, and is otherwise the same.
+/// A field unknown to the scripts: a job with it is not plain, and otherwise the same.
 const STRANGE: &str = "strange\u{1f}1\u{1f}";
 
 async fn make_strange(env: &DispatchEnv, ids: &[String]) {
@@ -64,7 +64,7 @@ async fn make_strange(env: &DispatchEnv, ids: &[String]) {
     }
 }
 
-/// All that Redis holds of jobs, with numbers in place of their ids.
+/// All job data in Redis, with numbers in place of ids.
 async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<String>> {
     let redis = &env.redis;
     let numbered = |text: String, (at, id): (usize, &String)| text.replace(id, &format!("#{at}"));
@@ -104,7 +104,7 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
             "set" => redis.command(&["SMEMBERS", &key]).await,
             _ => redis.command(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
         };
-        // Members of one score stand in the order of ids, which are others on each side.
+        // Members with the same score are sorted by id, and ids differ between the two sides.
         words = words.into_iter().map(named).collect();
         words.sort();
         let minutes: i64 = redis.command::<i64>(&["PTTL", &key]).await.max(-60_000) / 60_000;
@@ -118,19 +118,19 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
     all
 }
 
-/// A way of jobs through their lives.
+/// A scenario: jobs and the settings they run with.
 #[derive(Default)]
 struct Way {
     policy: Value,
-    /// Of a tenant that has none of them.
+    /// Limits of a tenant without jobs.
     limits: Option<Value>,
     jobs: Vec<Value>,
-    /// Whose workers fetch them.
+    /// The pool whose workers fetch them.
     pool: Option<&'static str>,
     is_long: bool,
 }
 
-/// What Redis holds after each step of the jobs' lives.
+/// The data in Redis after each step of the jobs' lives.
 async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
     let env = DispatchEnv::open(way.policy).await;
     if let Some(limits) = way.limits {
@@ -189,7 +189,7 @@ async fn assert_same(short: Way, long: Way) {
 
 #[tokio::test]
 async fn plain_jobs_are_written_as_all_others_are() {
-    // Limits that concern none of them: they are stored, leased and completed the way of all jobs.
+    // With limits that apply to none of them, the jobs take the general path.
     let policy = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
     let limits = Some(json!({"max_queue_depth": 10}));
     let short = Way { policy: json!({}), jobs: jobs(), ..Way::default() };

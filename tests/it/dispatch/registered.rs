@@ -1,4 +1,4 @@
-//! Strategies that workers register, and pools whose queues a worker names that is of none.
+//! Strategies that workers register, and workers without a pool that name queues of pools.
 
 use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::json;
@@ -17,7 +17,7 @@ async fn register(env: &DispatchEnv, worker: Value) {
     env.client.post("/v1/workers/register", json!({"worker": worker})).await.expect(200);
 }
 
-/// The queues that a worker's jobs come from, asked for over HTTP one by one, with further members of the request.
+/// Fetches jobs one by one over HTTP with further members in the request; returns their queues.
 async fn taken(env: &DispatchEnv, request: Value, times: usize) -> String {
     let mut order = String::new();
     for _ in 0..times {
@@ -27,7 +27,7 @@ async fn taken(env: &DispatchEnv, request: Value, times: usize) -> String {
     order
 }
 
-/// The seed's example: `critical` gets 5 of 9, `default` 3 and `low` 1.
+/// The example of the specification:
 #[tokio::test]
 async fn a_worker_s_registered_strategy_and_weights_are_used() {
     let env = filled(json!({})).await;
@@ -38,13 +38,13 @@ async fn a_worker_s_registered_strategy_and_weights_are_used() {
     assert_eq!(taken(&env, asked.clone(), 9).await, "abacababa", "one by one");
     let order = env.order(as_worker("w", from(&["a", "b", "c"], 18))).await;
     assert_eq!(order, "abacababa".repeat(2), "many at once");
-    // A request says it better, and others know nothing of it.
+    // A strategy in the request takes precedence, for that request only.
     let strict = json!({"worker_id": "w", "queues": ["c", "a"], "strategy": "strict"});
     assert_eq!(taken(&env, strict, 4).await, "cccc");
     assert_eq!(taken(&env, json!({"worker_id": "v", "queues": ["c", "a"]}), 3).await, "ccc");
-    // A queue without a weight has 1, whichever queues it asks for.
+    // A queue without a weight has weight 1.
     assert_eq!(taken(&env, json!({"worker_id": "w", "queues": ["x", "c"]}), 4).await, "xcxc");
-    // A heartbeat leaves it as it is, another registration replaces it.
+    // A heartbeat leaves the strategy unchanged, another registration replaces it.
     env.client.post("/v1/workers/heartbeat", json!({"worker_id": "w"})).await.expect(200);
     assert_eq!(taken(&env, asked.clone(), 9).await, "abacababa");
     register(&env, json!({"id": "w", "strategy": "round_robin"})).await;
@@ -83,7 +83,7 @@ fn general(strategy: &str) -> Value {
     json!({"pool": [{"name": "general", "queues": ["a", "b", "c"], "strategy": strategy, "weights": {"a": 2, "b": 1, "c": 1}}]})
 }
 
-/// What the server's configuration says of queues wins over what a worker brings along, member or not.
+/// The server's configuration of queues takes precedence over the worker's, for members of a pool and others.
 #[tokio::test]
 async fn a_worker_without_a_pool_does_not_override_the_strategy_of_a_pool() {
     let env = filled(general("round-robin")).await;
@@ -100,7 +100,8 @@ async fn a_worker_without_a_pool_does_not_override_the_strategy_of_a_pool() {
     assert_eq!(strict.order(by(Strategy::RoundRobin, &[("c", 1.0), ("b", 1.0)], 3)).await, "bbb");
 }
 
-/// A further queue does not help: between the pool and that queue the request decides, among the pool's the pool does.
+/// With a further queue in the request, the request's strategy decides between the pool and that queue, and the pool's
+/// decides among its own queues.
 #[tokio::test]
 async fn queues_beside_those_of_a_pool_do_not_change_their_order() {
     let env = filled(general("round-robin")).await;
@@ -110,13 +111,13 @@ async fn queues_beside_those_of_a_pool_do_not_change_their_order() {
     let order = env.order(mine).await;
     let count = |queue: char| order.matches(queue).count();
     assert_eq!((count('b'), count('c'), count('x')), (2, 2, 4), "{order}");
-    // What one of them lacks the others give.
+    // If one queue is short of jobs, the others fill the batch.
     let rest = env.order(from(&["c", "a", "nothing"], 200)).await;
     assert_eq!(rest.len(), 120 - 2 - 2 - 2, "{rest}");
     assert_eq!(env.order(from(&["c", "b", "x"], 200)).await.len(), 60 - 4 + 60 - 4);
 }
 
-/// It is of the pool neither in what it counts against nor in whose turn it takes.
+/// Such a worker neither counts against the pool's capacity nor takes its turns.
 #[tokio::test]
 async fn a_worker_without_a_pool_is_not_bound_by_its_capacity() {
     let mut policy = general("round-robin");

@@ -1,4 +1,4 @@
-//! What holds again after Redis or a process has lost its memory.
+//! Settings that are restored after Redis or a process has lost its state.
 
 use super::{DispatchEnv, NOON, as_worker, from, job, of_pool};
 use crate::support::{TestRedis, json};
@@ -66,7 +66,7 @@ async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
     second.push("c", 2).await;
     assert_eq!(second.order(of_pool("late", "x", 9)).await, "c", "set at run time");
 
-    // The file of the third knows nothing of the pool: it is gone for all.
+    // The configuration file of the third process has no such pool: it is removed for all.
     let third = DispatchEnv::open_on(&redis, clock, json!({})).await;
     third.enqueue_all(vec![job("a", Some("z"), 3)]).await;
     assert_eq!(third.order(from(&["a"], 2)).await, "aa");

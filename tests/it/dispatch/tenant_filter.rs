@@ -1,4 +1,4 @@
-//! FETCH with `X-OJS-Tenant`: jobs of that tenant alone, in queues that tenants share.
+//! FETCH with `X-OJS-Tenant`: only jobs of that tenant, in queues that tenants share.
 
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;

@@ -129,7 +129,7 @@ async fn switching_on_and_off_loses_nothing() {
     assert_eq!(env.store().queue_counts("q").await.unwrap()["available"], 0);
 }
 
-/// Lanes without a turn of their own are more than one reading holds.
+/// More lanes without a turn of their own than one read returns.
 #[tokio::test]
 async fn lanes_of_many_keys_take_turns_with_tenants() {
     let env = DispatchEnv::open(json!({})).await;

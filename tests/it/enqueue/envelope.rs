@@ -1,8 +1,8 @@
-//! What a client sends comes back byte for byte.
+//! Envelopes are returned byte for byte.
 
 use crate::support::{TestApp, json};
 
-/// The text of `args` inside an answer.
+/// The text of `args` in a response.
 fn raw_args(text: &str) -> &str {
     let start = text.find("\"args\":").expect("args") + 7;
     let end = text[start..].find(",\"meta\":").expect("meta follows args") + start;

@@ -1,4 +1,4 @@
-//! Unique jobs: what counts as the same, in which states, for how long, and what happens to the second one.
+//! Unique jobs: equality, states, periods, and conflicts.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
@@ -130,7 +130,7 @@ async fn by_default_a_job_that_ended_stands_in_nobodys_way_and_leaves_nothing_be
         client.ack(&id).await.expect(200);
     }
     assert_eq!(app.redis.keys_with("unique:").await, Vec::<String>::new());
-    // One that counts although it ended is forgotten with its record.
+    // A final job that still counts is forgotten when its record is removed.
     let id = client.enqueue(job(json!([]), json!({"states": ["completed"]}))).await;
     client.fetch("q", 1).await;
     client.ack(&id).await.expect(200);
@@ -151,7 +151,7 @@ async fn a_period_ends_although_the_first_still_waits() {
     let second = client.enqueue(job(json!([]), unique.clone())).await;
     let refused = push(client, job(json!([]), unique)).await.expect(409);
     assert_eq!(refused.text_at("/error/details/existing_job_id"), second);
-    // Whoever names no period minds both; the first stands in the way when the second has gone.
+    // A job without a period conflicts with both; the first still conflicts when the second is gone.
     client.delete(&format!("/v1/jobs/{second}")).await.expect(200);
     push(client, job(json!([]), json!({}))).await.expect(409);
 }
@@ -225,13 +225,13 @@ async fn except_for_its_time() {
         ("scheduled", "2027-01-15T09:00:00.000Z")
     );
     assert_eq!(client.state(&first).await, "cancelled");
-    // One without a time of its own as well.
+    // The same for a job without its own time.
     let third = push(client, job(json!([3]), keep.clone())).await.expect(201);
     assert_eq!(third.text_at("/job/scheduled_at"), "2027-01-15T09:00:00.000Z");
     assert_eq!(client.job(third.text_at("/job/id")).await["scheduled_at"], "2027-01-15T09:00:00.000Z");
     app.clock.advance(3600 * SECOND);
     assert_eq!(client.fetch("q", 9).await.job_ids(), [third.text_at("/job/id")]);
-    // What runs has no time to take over.
+    // An active job has no scheduled time to take over.
     let fourth = push(client, job(json!([4]), keep)).await.expect(201);
     assert_eq!((fourth.text_at("/job/state"), fourth.at("/job/scheduled_at")), ("available", &Value::Null));
 }

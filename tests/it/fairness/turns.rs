@@ -1,4 +1,4 @@
-//! Whose turn it is when tenants idle, drain, return, are held or cannot be served.
+//! The order of tenants that idle, drain, return, are held or cannot be served.
 
 use super::model::Model;
 use fairgate::fairness::Weight;
@@ -48,7 +48,7 @@ fn a_drained_tenant_that_comes_back_gets_no_credit() {
     steady.arrive("b", Weight::ONE, 300);
     let mut got = 0;
     for _ in 0..200 {
-        // One job at a time, as soon as the last has gone: no better than a backlog.
+        // One job at a time, each as soon as the last is gone, gives no advantage over a backlog.
         if dripping.queue.tenant("b").is_none_or(|tenant| tenant.jobs == 0) {
             dripping.arrive("b", Weight::ONE, 1);
         }
@@ -136,7 +136,7 @@ fn bounds_and_lags_are_told() {
     assert_eq!((model.queue.lag("c"), model.queue.wait_bound("c")), (None, None));
 }
 
-/// As the scripts have it, which keep no more of such a tenant than when it leaves.
+/// Like the scripts, which keep only the departure time of such a tenant.
 #[test]
 fn a_new_weight_changes_nothing_about_a_tenant_without_jobs() {
     let mut model = Model::default();

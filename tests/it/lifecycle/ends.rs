@@ -1,4 +1,4 @@
-//! Jobs that end without success: cancelled ones, and dead letters, which may be revived.
+//! Jobs that end without success: cancelled jobs, and dead letters, which can be retried.
 
 use super::{MINUTE, NOBODY, NOON, SECOND};
 use crate::support::{TestApp, json};

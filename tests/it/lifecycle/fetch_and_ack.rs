@@ -1,4 +1,4 @@
-//! What workers are handed, in which order, and what they say of it: twice, or of several jobs at once.
+//! Fetch and ack: order of jobs, repeated acks, and acks of several jobs.
 
 use super::{NOBODY, NOON, SECOND};
 use crate::support::{TestApp, json};

@@ -1,4 +1,4 @@
-//! How long a job is its worker's: until it is handed back, or not heard of for too long.
+//! Reservations: a job belongs to its worker until it is returned or the worker is silent for too long.
 
 use super::{MINUTE, NOON, SECOND};
 use crate::support::{TestApp, json};

@@ -1,4 +1,4 @@
-//! A job that fails: whether it runs again, and when.
+//! Retries of failed jobs and their times.
 
 use super::{NOON, SECOND};
 use crate::support::{TestApp, json};

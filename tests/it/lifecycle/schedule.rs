@@ -1,4 +1,4 @@
-//! When a job may start, and until when.
+//! Scheduled start and expiry of jobs.
 
 use super::{NOON, SECOND};
 use crate::support::{TestApp, json};

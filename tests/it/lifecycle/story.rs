@@ -1,4 +1,4 @@
-//! What is told of jobs afterwards: events in their order, and counts of queues.
+//! Events of jobs in order, and counts of queues.
 
 use super::{MINUTE, NOON};
 use crate::support::{TestApp, json};

@@ -1,4 +1,4 @@
-//! Workers that fall silent, say goodbye or want nothing, and what becomes of their jobs.
+//! Workers that go silent, deregister or go quiet, and the effect on their jobs.
 
 use super::{MINUTE, NOON, SECOND};
 use crate::support::{TestApp, json};
@@ -52,7 +52,7 @@ async fn a_worker_that_is_not_running_gets_nothing() {
     assert_eq!(app.client.fetch("q", 1).await.job_ids().len(), 1);
 }
 
-/// More than one call extends.
+/// More jobs than one call extends.
 #[tokio::test]
 async fn a_heartbeat_extends_all_jobs_that_it_names() {
     let app = TestApp::start_at(NOON).await;

@@ -1,4 +1,4 @@
-//! `on_limit: drop`: what cannot start at once is discarded.
+//! `on_limit: drop`: a job that cannot start at once is discarded.
 
 use super::LimitsEnv;
 use crate::support::json;
@@ -31,7 +31,7 @@ async fn what_cannot_start_is_discarded_and_told() {
     env.audit().await;
 }
 
-/// 32 a call; what is behind them flows, and nothing is told of calls that dropped nothing.
+/// Each call drops at most 32 jobs; jobs behind them still run, and calls that dropped nothing emit no event.
 #[tokio::test]
 async fn a_crowd_is_dropped_in_steps() {
     let env = LimitsEnv::open().await;
@@ -54,7 +54,7 @@ async fn a_crowd_is_dropped_in_steps() {
     env.audit().await;
 }
 
-/// Only jobs that say so are dropped, even under the same key.
+/// Only jobs with `drop` are dropped, even under the same key.
 #[tokio::test]
 async fn who_waits_under_the_same_key_is_not_dropped() {
     let env = LimitsEnv::open().await;
@@ -67,7 +67,7 @@ async fn who_waits_under_the_same_key_is_not_dropped() {
     env.audit().await;
 }
 
-/// A job that waits for its retry is dropped when that comes at a bad time, like a new one.
+/// A retry that is due while the limit is reached is dropped like a new job.
 #[tokio::test]
 async fn a_retry_is_dropped_as_well() {
     let env = LimitsEnv::open().await;

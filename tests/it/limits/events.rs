@@ -1,4 +1,4 @@
-//! RL-006: what is told of limits, once for each lane and change.
+//! RL-006: events about limits, one per lane and change.
 
 use super::{LimitsEnv, NOON, SECOND, concurrency};
 use crate::support::json;
@@ -61,7 +61,7 @@ async fn each_strategy_has_its_numbers() {
     env.audit().await;
 }
 
-/// A queue's own limit is told of by the queue, not by each of its lanes.
+/// A queue's own limit is reported for the queue, not for each of its lanes.
 #[tokio::test]
 async fn a_full_queue_is_told_of_once() {
     let env = LimitsEnv::open().await;
@@ -85,7 +85,7 @@ async fn a_full_queue_is_told_of_once() {
     env.audit().await;
 }
 
-/// Where there is nothing left to hold back, nothing was exceeded.
+/// If no job is left to delay, no limit was exceeded.
 #[tokio::test]
 async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
     let env = LimitsEnv::open().await;
@@ -96,7 +96,7 @@ async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
     assert_eq!(env.limit("k").await.resets_at, Some(NOON + SECOND));
 }
 
-/// The list of limits, and what each says.
+/// The list of limits, and each of them.
 #[tokio::test]
 async fn limits_are_listed_with_who_waits() {
     let env = LimitsEnv::open().await;

@@ -1,4 +1,4 @@
-//! `X-RateLimit-*`: on responses that a limit concerns, and on no others.
+//! `X-RateLimit-*`: on responses about jobs under a limit, and on no others.
 
 use super::{LimitsEnv, NOON, SECOND, concurrency, job};
 use crate::support::{Answer, json};
@@ -39,7 +39,7 @@ async fn a_fetch_that_a_limit_leaves_empty_tells_of_that_limit() {
     env.push_many(2, "q", json!({"key": "c", "concurrency": 1})).await;
     let first = client.fetch("q", 1).await;
     assert_eq!(headers(&first), ["1", "0", &at(NOON)]);
-    // Once when the lane is stopped, and again when it waits.
+    // Once when the lane is blocked, and again when it waits.
     for _ in 0..2 {
         let empty = client.fetch("q", 1).await;
         assert_eq!((empty.job_ids().len(), headers(&empty)), (0, ["1", "0", &at(NOON)]));

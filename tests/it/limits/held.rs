@@ -1,4 +1,4 @@
-//! The time for which limits hold jobs back: reported once for each job when it starts, and as a whole.
+//! The time for which limits delay jobs: reported for each job when it starts, and in total.
 
 use super::{LimitsEnv, SECOND, concurrency};
 use crate::support::json;
@@ -6,7 +6,7 @@ use fairgate::store::Layer;
 use serde_json::Value;
 
 impl LimitsEnv {
-    /// Jobs that limits held back, by the events: id, key and ms.
+    /// Jobs delayed by limits according to events: id, key and ms.
     async fn released(&self) -> Vec<(String, String, i64)> {
         let row = |data: &Value| {
             let text = |name: &str| data[name].as_str().unwrap().to_owned();
@@ -15,7 +15,7 @@ impl LimitsEnv {
         self.event_data("rate_limit.released").await.iter().map(row).collect()
     }
 
-    /// Seconds and jobs that the histogram of a key has.
+    /// The sum, in seconds, and the count of a key's histogram.
     async fn observed(&self, key: &str) -> (f64, f64) {
         let text = self.client.get("/metrics").await.text;
         let value = |what: &str| {
@@ -26,7 +26,7 @@ impl LimitsEnv {
     }
 }
 
-/// Workers ask all the time, one job at a time, so a lane is stopped and let go for each job.
+/// Workers fetch continuously, one job at a time, so a lane is blocked and released for each job.
 #[tokio::test]
 async fn each_job_is_reported_once_with_its_whole_wait() {
     let env = LimitsEnv::open().await;
@@ -62,7 +62,7 @@ async fn of_a_queue_as_well() {
     env.audit().await;
 }
 
-/// A worker that is not there is no limit: only the time in which a worker asked and was refused counts.
+/// The absence of workers is not a limit: only time after a refused fetch counts.
 #[tokio::test]
 async fn only_time_in_which_the_limit_stopped_somebody_counts() {
     let env = LimitsEnv::open().await;
@@ -82,7 +82,8 @@ async fn only_time_in_which_the_limit_stopped_somebody_counts() {
     env.audit().await;
 }
 
-/// A job that comes when the limit has room again was not held back, and one whose lane was emptied by hand leaves nothing behind.
+/// A job that arrives when the limit has free slots was not delayed, and a lane emptied by an operator leaves nothing
+/// behind.
 #[tokio::test]
 async fn a_job_that_nothing_held_back_is_not_reported() {
     let env = LimitsEnv::open().await;
@@ -100,7 +101,8 @@ async fn a_job_that_nothing_held_back_is_not_reported() {
     env.audit().await;
 }
 
-/// The periods that are kept are bounded: a time may include the shortest gaps between them, and never misses any.
+/// The number of stored periods is bounded: a reported time may include the shortest gaps between them, but never
+/// misses a period.
 #[tokio::test]
 async fn many_periods_miss_nothing() {
     let env = LimitsEnv::open().await;

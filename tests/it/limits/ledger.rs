@@ -1,4 +1,4 @@
-//! Dispatch under limits as it should be, in memory and as simple as can be: every question looks at every job.
+//! A reference model of dispatch under limits, in memory and as simple as possible: every query scans every job.
 
 use fairgate::job::Quota;
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
     Available,
-    /// Leased until then.
+    /// Leased until this time.
     Active(i64),
-    /// Failed, and due again then.
+    /// Failed, and due again at this time.
     Retry(i64),
     Gone,
 }
@@ -25,13 +25,13 @@ pub(super) struct Job {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limit {
-    /// What the last job said.
+    /// The settings of the last job.
     pub job: Quota,
     pub admin: Quota,
     pub over: Option<(Quota, Option<i64>)>,
-    /// All there ever were.
+    /// All jobs ever enqueued.
     starts: Vec<i64>,
-    /// The throttle's next start: ms, and parts of one, as many as the throttle's limit.
+    /// The throttle's next start: ms, and fractions of a ms in units of 1/limit.
     next: (i64, u64),
 }
 
@@ -91,7 +91,7 @@ impl Ledger {
         self.under(key).filter(|job| job.state == State::Available).count()
     }
 
-    /// Whether another job may start under a limit.
+    /// Returns true if another job may start under a limit.
     pub fn is_open(&self, key: &str) -> bool {
         self.limits.get(key).is_none_or(|limit| limit.is_open(self.now, self.running(key)))
     }
@@ -103,7 +103,7 @@ impl Ledger {
         })
     }
 
-    /// The job of a queue that goes next: of those that no limit stops, the highest priority, and the oldest of it.
+    /// The next job of a queue: of those that no limit blocks, the oldest of the highest priority.
     fn next_of(&self, queue: &str) -> Option<usize> {
         if !self.is_open(&format!("queue:{queue}")) {
             return None;
@@ -115,7 +115,7 @@ impl Ledger {
         candidates.min_by_key(|(_, job)| (-job.priority, job.seq)).map(|(place, _)| place)
     }
 
-    /// Leases up to so many jobs, from the first queue that has one.
+    /// Leases up to `count` jobs, in the order of the queues.
     pub fn fetch(&mut self, queues: &[&'static str], count: usize, visibility: i64) -> Vec<String> {
         let mut ids = Vec::new();
         while ids.len() < count {
@@ -133,7 +133,7 @@ impl Ledger {
         ids
     }
 
-    /// Time passes: retries come due, in the order of their times, and leases lapse.
+    /// Advances time: retries become due in order, and leases expire.
     pub fn advance(&mut self, ms: i64) {
         self.now += ms;
         let mut due: Vec<(i64, String, usize)> = Vec::new();
@@ -152,7 +152,7 @@ impl Ledger {
         }
     }
 
-    /// Places of jobs that are in some state.
+    /// The positions of jobs in a state.
     pub fn places(&self, is: impl Fn(State) -> bool) -> Vec<usize> {
         (0..self.jobs.len()).filter(|place| is(self.jobs[*place].state)).collect()
     }

@@ -1,4 +1,4 @@
-//! Whatever happens, FETCH gives exactly the jobs that a simple model gives, and the counts are the model's.
+//! Under random steps, FETCH returns exactly the jobs of a simple model, and the counts agree.
 
 use super::ledger::{Ledger, State};
 use super::{LimitsEnv, NOON, concurrency, job, rate, request};
@@ -17,7 +17,7 @@ const RETRY: i64 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// `concurrency` is what jobs of key `a` say; those of `b`, `c` and `d` always say the same.
+    /// `concurrency` is the limit in jobs of key `a`; jobs of `b`, `c` and `d` always have the same.
     Push {
         queue: &'static str,
         priority: i32,
@@ -74,7 +74,7 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// What a job of a key says of it.
+/// The limit in the jobs of a key.
 fn quota_of(key: &str, most: u32) -> Quota {
     match key {
         "a" => concurrency(most),
@@ -84,7 +84,7 @@ fn quota_of(key: &str, most: u32) -> Quota {
     }
 }
 
-/// The server and the model, which are told the same.
+/// The server and the model, which get the same steps.
 struct Pair<'a> {
     env: &'a LimitsEnv,
     ledger: Ledger,
@@ -157,7 +157,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Changes the state of a job that is chosen among those in some state.
+    /// Changes the state of one of the jobs in a given state.
     fn change(&mut self, index: &Index, is: fn(State) -> bool, to: impl Fn(i64) -> State) -> Option<String> {
         let places = self.ledger.places(is);
         let place = places.get(index.index(places.len().max(1)))?;
@@ -203,7 +203,7 @@ async fn run(env: &LimitsEnv, steps: &[Step]) {
         }
     }
     env.audit().await;
-    // Everything that is left can go in the end.
+    // All remaining jobs can run in the end.
     for key in KEYS {
         pair.take(&Step::Override { key, concurrency: 1000, lasts: None }).await;
     }
@@ -232,7 +232,7 @@ fn fetch_gives_what_the_model_gives() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let env = runtime.block_on(LimitsEnv::open());
     assert_eq!(env.clock.now_ms(), NOON);
-    // A fixed seed, so that a run says the same about the same code; another one says more.
+    // A fixed seed makes runs reproducible; another seed tests more.
     let seed = std::env::var("FAIRGATE_TEST_SEED").map_or(22, |text| text.parse().expect("a number"));
     let rng_seed = RngSeed::Fixed(seed);
     let config = ProptestConfig { cases: 40, rng_seed, failure_persistence: None, ..Default::default() };

@@ -4,7 +4,7 @@ use super::{LimitsEnv, SECOND, request};
 use crate::support::json;
 use fairgate::store::{Fetch, Heartbeat, Nack};
 
-/// A env where the first of three jobs holds the only slot of its key, by worker `w`.
+/// Starts an environment in which worker `w` runs the first of three jobs, in the only slot of their key.
 async fn full() -> (LimitsEnv, Vec<String>) {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
@@ -120,7 +120,7 @@ async fn by_a_client_that_is_gone() {
     next_is(&env, &jobs[1]).await;
 }
 
-/// A queue's own limit counts what is active in the queue.
+/// A queue's own limit counts the active jobs of the queue.
 #[tokio::test]
 async fn of_a_queue_as_well() {
     let env = LimitsEnv::open().await;
@@ -139,7 +139,7 @@ async fn of_a_queue_as_well() {
     env.audit().await;
 }
 
-/// Who is in another queue and has a key that reads like this queue's does not wait for what runs here.
+/// A job in another queue whose key looks like this queue's limit does not wait for the jobs that run here.
 #[tokio::test]
 async fn of_a_queue_are_not_those_of_a_key_of_its_name() {
     let env = LimitsEnv::open().await;

@@ -1,4 +1,4 @@
-//! Several limits at once: a job starts when all of them let it.
+//! Several limits at once: a job starts when all of them allow it.
 
 use super::{LimitsEnv, SECOND, concurrency, job, rate};
 use crate::support::json;
@@ -7,7 +7,7 @@ use fairgate::job::LimitKey;
 use fairgate::store::Layer;
 use std::slice::from_ref;
 
-/// The seed's example 14.5, in small numbers.
+/// Example 14.5 of the specification, with small numbers.
 #[tokio::test]
 async fn concurrency_rate_and_throttle_of_one_key() {
     let env = LimitsEnv::open().await;
@@ -45,7 +45,7 @@ fn three_limits(config: &mut fairgate::config::Config) {
     config.policy.limits = vec![LimitRule { target, quota: concurrency(2) }];
 }
 
-/// Limits of key, type and queue, each of which is the one that counts in turn.
+/// Limits of key, type and queue; each is the tightest one in turn.
 #[tokio::test]
 async fn a_lane_behind_three_limits() {
     let env = LimitsEnv::with(three_limits).await;
@@ -59,12 +59,12 @@ async fn a_lane_behind_three_limits() {
     assert_eq!(first, [&jobs[0], &typed[0], &free[0]].map(Clone::clone), "key, type, queue");
     assert_eq!(env.limit("type:test.*").await.running, 2);
     env.audit().await;
-    // The key is free again, and the type: the oldest of them goes.
+    // The key and the type have free slots again: the oldest job goes.
     env.ack(&jobs[0]).await;
     assert_eq!(env.fetch("q", 9).await, jobs[1..2]);
     env.ack(&typed[0]).await;
     assert_eq!(env.fetch("q", 9).await, typed[1..2], "the key is not free");
-    // The type has a slot, the key has none, and nobody else is of the type.
+    // The type has a free slot, the key has none, and no other job has the type.
     env.ack(&typed[1]).await;
     env.store().cancel(&typed[2]).await.unwrap();
     assert_eq!(env.fetch("q", 9).await, free[1..2]);
@@ -74,13 +74,13 @@ async fn a_lane_behind_three_limits() {
     env.audit().await;
 }
 
-/// A slot that is offered to a lane which another limit stops goes to the next that can use it.
+/// A slot offered to a lane that another limit blocks goes to the next lane that can use it.
 #[tokio::test]
 async fn a_slot_passes_by_whom_another_limit_stops() {
     let env = LimitsEnv::with(three_limits).await;
     env.set("type:test.*", Layer::Override, concurrency(1), None).await;
     let holder = env.push("other", json!(null)).await;
-    // All wait for the type; those of a, b and c would be stopped by their key as well.
+    // All wait for the type; those of a, b and c are blocked by their key as well.
     let mut stopped = Vec::new();
     for key in ["a", "b", "c"] {
         stopped.push(env.push("q", json!({"key": key})).await);
@@ -99,7 +99,7 @@ async fn a_slot_passes_by_whom_another_limit_stops() {
     env.audit().await;
 }
 
-/// Whatever the job says, the queue's limit holds too; the one that allows less counts.
+/// The queue's limit applies besides the job's; the smaller one decides.
 #[tokio::test]
 async fn of_queue_and_job_the_stricter_counts() {
     for (of_queue, of_job, expected) in [(1, 5, 1), (5, 1, 1), (3, 3, 3)] {
@@ -111,7 +111,7 @@ async fn of_queue_and_job_the_stricter_counts() {
     }
 }
 
-/// Keys that read like those of a queue, a type or a tenant are keys like any other: they stop those jobs alone that name them.
+/// Keys that look like those of a queue, a type or a tenant are ordinary keys: they block only the jobs that name them.
 #[tokio::test]
 async fn keys_of_jobs_are_never_those_of_the_server() {
     let env = LimitsEnv::with(|config| {
@@ -135,14 +135,14 @@ async fn keys_of_jobs_are_never_those_of_the_server() {
         let limit = env.store().limit(&key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"));
         assert_eq!((limit.running, limit.waiting()), (0, 1), "{key}");
     }
-    // Holding one of them holds nobody else, nor does an override.
+    // A hold or an override of one of them affects no other job.
     env.store().set_limit(&LimitKey::key("queue:email"), Layer::Override, Some(&concurrency(1)), None).await.unwrap();
     env.push_many(2, "email", json!(null)).await;
     assert_eq!(env.fetch("email", 20).await.len(), 3);
     env.audit().await;
 }
 
-/// One limit for several queues: each is offered what is free, and only what is free is handed out.
+/// One limit for several queues: free slots are offered to each, and only free slots are handed out.
 #[tokio::test]
 async fn one_key_in_several_queues() {
     let env = LimitsEnv::open().await;

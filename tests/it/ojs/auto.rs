@@ -4,7 +4,7 @@ use super::*;
 use crate::support::{Flood, Workers};
 use std::time::Duration;
 
-/// Two workers with jobs of 1 s start 8 jobs in any 3 s at most, which is the least latency that is aimed at here.
+/// Two workers with jobs of 1 s start at most 8 jobs in any 3 s, which is the smallest target latency here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_after_sparse_jobs_does_not_flood_the_server() {
     let remote = TestApp::start().await;

@@ -15,7 +15,7 @@ fn fairgate(arguments: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// What the doctor says of a main queue, run beside the test's own servers.
+/// Runs `fairgate doctor` with the test's servers and returns its lines about the main queue.
 async fn doctor(redis: &TestRedis, section: String) -> (Option<i32>, String) {
     let file = redis.directory().join("doctor.toml");
     std::fs::write(&file, format!("[[main_queue]]\nname = \"jobs\"\n{section}\n")).expect("a file");

@@ -1,4 +1,4 @@
-//! Requests pass through to the other server: clients change only their base URL.
+//! Requests are proxied to the other server: clients change only their base URL.
 
 use super::*;
 use fairgate::config::Secret;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-/// A fairgate in front of a server.
+/// Starts a fairgate in front of a server.
 async fn in_front(rules: &[Rule], ojs: Ojs) -> TestApp {
     TestApp::start_with(Clock::System, |config| {
         configure(config, rules, ojs);
@@ -24,11 +24,11 @@ async fn a_client_needs_no_other_address() {
     let remote = TestApp::start().await;
     let app = in_front(&[by_hand(10)], Ojs::at(&url_of(&remote))).await;
     let client = &app.client;
-    // Not planned: it is there at once.
+    // An unplanned job is stored there at once.
     let plain = client.enqueue(json!({"type": "other.job", "args": [1], "options": {"queue": "plain"}})).await;
     assert_eq!(remote.client.state(&plain).await, "available");
     assert_eq!(client.job(&plain).await, remote.client.job(&plain).await);
-    // Planned: it is staged here, and ours to answer for.
+    // A planned job is staged here, and this server responds for it.
     let staged = push(client, "a", 3).await;
     remote.client.get(&format!("/v1/jobs/{}", staged[0])).await.expect(404);
     assert_eq!(client.job(&staged[0]).await["x_staged"], true);
@@ -37,11 +37,11 @@ async fn a_client_needs_no_other_address() {
     assert_eq!(client.state(&staged[2]).await, "cancelled");
     let unknown = fairgate::job::id::generate();
     client.get(&format!("/v1/jobs/{unknown}")).await.expect(404);
-    // Promoted: the server answers for it.
+    // After promotion the other server responds for it.
     assert_eq!(run(client).await["promoted"], 2);
     let there = client.job(&staged[0]).await;
     assert_eq!((&there, there.get("x_promoted_to")), (&remote.client.job(&staged[0]).await, None));
-    // Workers, too.
+    // Worker requests are proxied as well.
     let fetched = client.fetch("heavy", 5).await.job_ids();
     assert_eq!(fetched, staged[..2]);
     client.ack(&fetched[0]).await.expect(200);
@@ -114,7 +114,7 @@ async fn streams_flow_while_they_are_open() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), read).await.expect("the event comes while the stream is open");
-    // A process that stops waits for none of them.
+    // A process that shuts down waits for none of them.
     let stopping = tokio::spawn(app.app.shut_down());
     let end = async { while let Ok(Some(_)) = answer.chunk().await {} };
     tokio::time::timeout(Duration::from_secs(20), end).await.expect("the stream ends");
@@ -169,7 +169,7 @@ async fn batches_are_taken_by_one_of_the_two() {
     let refused = post(&[&planned, &other]).await.expect(422);
     assert!(refused.text_at("/error/hint").contains("Send them apart"));
     assert_eq!(stats(&app.client).await["staged"]["jobs"], 2);
-    // What nobody can read is told by us; what the other server does not take, by it.
+    // Malformed requests get an error from this server; requests that the other server rejects get its error.
     app.client.send("POST", "/v1/jobs", Some("{".to_owned())).await.expect(400);
     app.client.post("/v1/jobs/batch", json!({"jobs": []})).await.expect(400);
     app.client.post("/v1/jobs", json!({"type": "other.job", "args": 1})).await.expect(400);
@@ -221,7 +221,7 @@ async fn keys_open_here_what_they_open_and_never_reach_the_other_server() {
         let answer = send(key, method, path, body).await;
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
     }
-    // A tenant's key sees what is the tenant's as far as we know of it, and nothing of others.
+    // A key of a tenant sees the tenant's data as far as it is known here, and nothing of others.
     let staged = send(&bound, "POST", "/v1/jobs", planned).await.expect(201).text_at("/job/id").to_owned();
     let foreign = send(&producer, "POST", "/v1/jobs", planned).await.expect(201).text_at("/job/id").to_owned();
     send(&bound, "GET", &format!("/v1/jobs/{staged}"), "").await.expect(200);

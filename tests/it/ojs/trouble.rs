@@ -1,4 +1,5 @@
-//! The other server is away, does not know us, is busy, speaks something else, or takes half of what it is given: that is told, and nothing is lost.
+//! The other server is down, rejects the token, is busy, speaks another protocol, or accepts half of a batch: the
+//! failure is reported and no job is lost.
 
 use super::*;
 use fairgate::config::{ByteSize, Secret};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
-/// A server whose queues are empty, and that says this of itself.
+/// Starts a server with empty queues and the given manifest.
 async fn server(manifest: Value) -> MockServer {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(200).set_body_json(manifest);
@@ -22,7 +23,7 @@ fn manifest() -> Value {
     json!({"specversion": "1.0", "implementation": {"name": "x"}, "conformance_level": 4})
 }
 
-/// Answers the first `times` posts of batches.
+/// Sets the response to the first `times` batch posts.
 async fn at_first(server: &MockServer, times: u64, answer: ResponseTemplate) {
     let posts = Mock::given(method("POST")).and(path("/ojs/v1/jobs/batch"));
     posts.respond_with(answer).up_to_n_times(times).with_priority(1).mount(server).await;
@@ -39,13 +40,13 @@ fn taken(ids: &[String]) -> ResponseTemplate {
     ResponseTemplate::new(201).set_body_json(json!({"jobs": jobs, "count": ids.len(), "job": jobs.first()}))
 }
 
-/// From then on takes what it is given.
+/// Accepts all batches from then on.
 async fn works(server: &MockServer) {
     let posts = Mock::given(method("POST"));
     posts.respond_with(|request: &Request| taken(&ids(request))).with_priority(9).mount(server).await;
 }
 
-/// Ids that were posted, those of answers that did not take them included.
+/// All posted ids, including those of rejected posts.
 async fn posted(server: &MockServer, to: &str) -> Vec<String> {
     let requests = server.received_requests().await.unwrap_or_default();
     requests.iter().filter(|request| request.method == "POST" && request.url.path() == to).flat_map(ids).collect()
@@ -168,7 +169,7 @@ async fn a_server_that_tells_nothing_of_its_queues() {
     let app = before(&[often()], Ojs::at(&server.uri())).await;
     push(&app.client, "a", 2).await;
     wait_for_report(&app, "unsupported", "tells nothing of its queue heavy").await;
-    // One that tells only how many wait and how long on average, and has no batches.
+    // A server that reports only the number of waiting jobs and their average wait, and has no batches.
     let stats = json!({"stats": {"depth": 1, "avg_wait_ms": 90_000}});
     let answer = ResponseTemplate::new(200).set_body_json(stats);
     Mock::given(path("/ojs/v1/queues/heavy/stats")).respond_with(answer).mount(&server).await;
@@ -216,7 +217,7 @@ async fn pages_of_a_proxy_are_not_believed() {
     let server = server(manifest()).await;
     let html = |status| ResponseTemplate::new(status).set_body_raw("<html>It works!</html>", "text/html");
     at_first(&server, 1, html(200)).await;
-    // A batch that is refused is posted one by one, and that is refused in the same way.
+    // The jobs of a refused batch are posted one by one and refused in the same way.
     let alone = Mock::given(method("POST")).and(path("/ojs/v1/jobs"));
     alone.respond_with(html(400)).up_to_n_times(1).with_priority(1).mount(&server).await;
     let again = Mock::given(method("POST")).and(path("/ojs/v1/jobs/batch"));

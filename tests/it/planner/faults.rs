@@ -1,4 +1,4 @@
-//! Redis restarts, is emptied or loses answers in the middle of a round: what was accepted is promoted once.
+//! Redis restarts, is emptied or loses replies in the middle of a round: accepted jobs are promoted once.
 
 use super::{
     HOUR, by_hand, depth, planning, push, registry, rounds, rule, run, serving, stage, status, work, work_off,
@@ -14,7 +14,7 @@ use std::time::Duration;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-/// A rule whose rounds last half a second, and the webhook that makes them so.
+/// A rule whose rounds take half a second, and the slow webhook behind it.
 async fn slow() -> (MockServer, Rule) {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {}}));
@@ -60,7 +60,7 @@ async fn redis_is_emptied_in_mid_round() {
     assert_eq!(status(app.store()).await.staged, 0);
 }
 
-/// Calls of scripts that Redis has carried out.
+/// The number of script calls in Redis.
 async fn script_calls(redis: &TestRedis) -> u64 {
     let stats: String = redis.command(&["INFO", "commandstats"]).await;
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_fcall:calls="));
@@ -78,7 +78,7 @@ async fn connections_are_killed_all_the_while() {
             for kind in ["normal", "pubsub"] {
                 let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", kind]).await;
             }
-            // On a busy machine, connecting takes longer than the pause: without this, no call would ever get through.
+            // On a busy machine, connecting takes longer than the pause: otherwise no call would ever succeed.
             while script_calls(&redis).await == before {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -96,7 +96,7 @@ async fn connections_are_killed_all_the_while() {
     assert_eq!(status(app.store()).await.staged, 0);
 }
 
-/// A fairgate behind a proxy that may lose answers; it does not plan by itself.
+/// Starts a fairgate behind a proxy that may lose replies; it does not plan on its own.
 async fn behind_proxy(rule: &Rule) -> (TestApp, ChaosProxy) {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
@@ -124,7 +124,7 @@ async fn the_answer_to_a_promotion_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let registry = registry(app.store(), &[rule]);
-    // The main queue and the number of jobs, as only a promotion has them in a row.
+    // The main queue followed by the number of jobs, which only a promotion sends.
     let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&registry)).await;
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
     assert_eq!((depth(&app).await, status(app.store()).await.staged), (4, 16));
@@ -143,7 +143,8 @@ async fn the_answer_to_the_record_is_lost() {
     assert_eq!((rounds(app.store()).await.len(), status(app.store()).await.promoted), (1, 4));
 }
 
-/// The time of a scheduled round has moved on with the first call; the second must not find that it is too early.
+/// The first call has advanced the time of the scheduled round; the repeated one must not conclude that it is too
+/// early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answer_to_the_beginning_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
@@ -157,7 +158,7 @@ async fn the_answer_to_the_beginning_of_a_round_is_lost() {
     assert_eq!(status(store).await.rounds, 1);
 }
 
-/// Redis cannot be reached for a while: the planner says so, waits and goes on.
+/// Redis is unreachable for a while: the planner reports it, waits and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_ends_and_promotion_goes_on() {
     let redis = Arc::new(TestRedis::start());
@@ -170,7 +171,7 @@ async fn an_outage_ends_and_promotion_goes_on() {
     .await;
     stage(&app, &[("a", 30)]).await;
     eventually("it has begun", async || depth(&app).await > 0).await;
-    // Whatever is asked next gets no answer, and no connection for a second.
+    // The next call gets no reply, and no connection is accepted for a second.
     proxy.arm("FCALL");
     _ = app.client.try_send("POST", "/v1/workers/fetch", &[], Some(json!({"queues": ["none"]}).to_string())).await;
     proxy.struck().await;

@@ -1,4 +1,4 @@
-//! What whoever looks is told: previews and tenants of rules with many tenants or several main queues.
+//! Previews and tenant lists of rules with many tenants or several main queues.
 
 use super::{by_hand, registry, rulebook, run, serving, stage, work};
 use crate::support::{Client, TestApp, json};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const PLANNER: &str = "/ojs/v1/admin/planner";
 
-/// Stages jobs, each of a tenant and for a main queue.
+/// Stages jobs, given by tenant and main queue.
 async fn stage_for(app: &TestApp, jobs: impl Iterator<Item = (String, &str)>) {
     app.store().pause_rule("r", true, "test").await.unwrap();
     let jobs: Vec<Value> = jobs
@@ -20,7 +20,7 @@ async fn stage_for(app: &TestApp, jobs: impl Iterator<Item = (String, &str)>) {
     app.store().pause_rule("r", false, "test").await.unwrap();
 }
 
-/// A rule whose jobs go to the main queues that they name.
+/// A rule whose jobs name their main queues.
 fn of_many_queues(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     by_hand(batch, |rule| {
         rule.queue = None;
@@ -120,7 +120,7 @@ async fn a_round_that_is_asked_for_runs_although_the_schedule_has_just_changed()
     stage(&app, &[("a", 3)]).await;
     let pace = Pace::Cron { expression: "0 3 1 1 *".to_owned(), timezone: "UTC".to_owned() };
     rulebook(app.store(), &[]).put(Rule { pace, ..rule }).await.unwrap();
-    // This registry hears no signals: it still knows the interval.
+    // This registry receives no signals: it still uses the old interval.
     match registry.run("r").await.unwrap() {
         Some(RoundAttempt::Ran { report, .. }) => assert_eq!(report.promoted, 3),
         other => panic!("no round: {other:?}"),

@@ -1,4 +1,4 @@
-//! A rule without a queue of its own promotes into as many as its jobs name: they share its rounds.
+//! A rule without a queue promotes into the queues that its jobs name, which share its rounds.
 
 use super::{by_hand, planning, registry, rule, run, serving};
 use crate::support::{Client, TestApp, eventually, json};
@@ -16,7 +16,7 @@ async fn push_into(client: &Client, queue: &str, jobs: usize) {
     client.post("/v1/jobs/batch", json!({"jobs": vec![job; jobs]})).await.expect(201);
 }
 
-/// Jobs staged for each of some queues while nothing may pass.
+/// Stages jobs for several queues while nothing may pass through.
 async fn stage_for(app: &TestApp, queues: &[String], jobs: usize) {
     app.store().pause_rule("r", true, "test").await.unwrap();
     for queue in queues {
@@ -100,7 +100,7 @@ async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
     assert_eq!(app.store().rule_status("r", None).await.unwrap().staged, 0);
 }
 
-/// Each question takes longer than the queues are deep; asked one after the other they would stop promotion.
+/// Each webhook call takes longer than the queues last; sequential calls would stop promotion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_webhook_holds_up_no_queue() {
     let server = MockServer::start().await;

@@ -1,4 +1,4 @@
-//! Rules that come, change and go at run time: all processes agree, and no staged job is left behind.
+//! Rules that are created, changed and deleted at run time: all processes agree, and no staged job is left behind.
 
 use super::{
     by_hand, depth, planning, planning_on, push, rule, rulebook, serving, serving_on, stage, status, work_off,
@@ -51,7 +51,7 @@ async fn changes_at_the_same_time_all_hold() {
 async fn a_rule_that_is_removed_drains() {
     let app = planning(&[]).await;
     let book = rulebook(app.store(), &[]);
-    // One tenant is held, and the interval is long: neither keeps jobs in a rule that is gone.
+    // One tenant is held and the interval is long: neither keeps jobs in a deleted rule.
     book.put(by_hand(2, |rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD))).await.unwrap();
     stage(&app, &[("a", 150), ("b", 150), ("held", 150)]).await;
     for (tenant, priority) in [("a", 7), ("held", 7), ("held", -7)] {
@@ -67,7 +67,7 @@ async fn a_rule_that_is_removed_drains() {
     assert_eq!(low, Vec::<String>::new());
 }
 
-/// A round that ends after its rule is gone must not leave half a rule behind.
+/// A round that ends after its rule was deleted must not leave parts of the rule behind.
 #[tokio::test]
 async fn the_last_round_of_a_rule_that_is_gone_leaves_nothing() {
     let rule = by_hand(5, |_| {});
@@ -121,7 +121,7 @@ async fn a_rule_that_left_the_file_drains_after_the_restart() {
     eventually("nothing is left of it", async || redis.keys_with("plan:r").await.is_empty()).await;
 }
 
-/// A process that starts while Redis is away makes its file's rules hold as soon as it is there.
+/// A process that starts while Redis is down applies the rules of its file as soon as Redis is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_files_rules_hold_although_redis_was_away_at_the_start() {
     let redis = Arc::new(TestRedis::start());

@@ -1,4 +1,4 @@
-//! When scheduled rounds run: once an interval, however many processes plan; by cron; and what a strict interval means.
+//! Scheduled rounds: once per interval with any number of processes; cron schedules; strict intervals.
 
 use super::{
     HOUR, by_hand, depth, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work,
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a round was, in ms since the epoch.
+/// The time of a round, in ms since the epoch.
 fn at(round: &Value) -> i64 {
     match At::parse(round["at"].as_str().unwrap()) {
         Some(At::Absolute(ms)) => ms,
@@ -47,7 +47,7 @@ async fn five_planners_run_one_round_an_interval() {
     assert!(rounds.iter().all(|round| round["promoted"].as_u64().unwrap() <= 2), "{rounds:?}");
     let (now, promoted) = (status(store).await, rounds.len() as i64 * 2);
     assert_eq!(rounds.len(), times.len(), "a strict interval has no other rounds");
-    // A round may have been run since the list was read.
+    // A round may have run since the list was read.
     assert!((promoted..=promoted + 4).contains(&depth(&apps[2]).await), "{now:?}");
 }
 
@@ -60,7 +60,7 @@ async fn a_strict_interval_lets_workers_wait() {
     push(&app.client, "a", 7).await;
     assert_eq!(work(&app.client, 10).await.len(), 3, "the interval's batch, and no more");
     assert_eq!(work(&app.client, 10).await.len(), 0);
-    // A wake-up that was acted upon would show by now: the planner has looked and found that it is too early.
+    // A wake-up that started a round would be visible by now: the planner has checked and found that it is too early.
     let due = status(store).await.due;
     for _ in 0..20 {
         assert_eq!(work(&app.client, 10).await.len(), 0);
@@ -128,7 +128,7 @@ async fn another_pace_holds_at_once() {
     }
 }
 
-/// Who dies between the beginning of a round and its promotion leaves the interval's batch to whoever follows.
+/// A process that dies between begin and promotion of a round leaves the batch of the interval to its successor.
 #[tokio::test]
 async fn a_round_that_never_ended_is_made_up_for() {
     let rule = by_hand(4, |_| {});

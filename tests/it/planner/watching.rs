@@ -1,4 +1,4 @@
-//! What whoever watches gets: events, metrics and answers that follow the rules, whichever process is asked.
+//! Observers: events, metrics and responses that follow the rules, from any process.
 
 use super::{by_hand, push, rulebook, serving, serving_on, stage};
 use crate::support::{TestApp, TestRedis, eventually, json};
@@ -13,7 +13,7 @@ const SECRET_URL: &str = "http://127.0.0.1:9/weights?token=hunter2&key=swordfish
 /// How long a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The id and the round of the next `count` events of a stream, as a reader gets them that was at `last`.
+/// The ids and rounds of the next `count` events of a stream for a reader that resumes after `last`.
 async fn events(
     app: &TestApp,
     path: &str,
@@ -77,10 +77,10 @@ async fn a_reader_of_all_rules_goes_on_in_each_of_them() {
     run(&app, "s").await;
     let missed = events(&app, &path, &first[0].0, 2, async {}).await;
     assert_eq!(rounds(&missed), ["\"r\" 2", "\"s\" 2"]);
-    // In the middle of what it missed it can go away again.
+    // A reader can disconnect again in the middle of the missed events.
     let rest = events(&app, &path, &missed[0].0, 1, async {}).await;
     assert_eq!(rest[0].1, missed[1].1);
-    // Nothing is missed here, and what is no id at all is no reason to fail.
+    // Nothing was missed here, and an invalid id is not an error.
     let next = events(&app, &path, &missed[1].0, 1, run(&app, "s")).await;
     assert_eq!(rounds(&next), ["\"s\" 3"]);
     let next = events(&app, &path, "r/x,s,/,%%", 1, run(&app, "s")).await;
@@ -120,7 +120,7 @@ async fn no_answer_shows_what_may_be_secret_in_a_webhooks_url() {
     for verb in ["pause", "resume"] {
         answers.push(app.client.post(&format!("{path}/{verb}"), json!({})).await.expect(200));
     }
-    // Refused, and quoted in the refusal.
+    // The id is refused and quoted in the error.
     answers.push(put("http://swordfish:hunter2@h/").await.expect(422));
     answers.push(put("ftp://h/?token=hunter2").await.expect(422));
     for answer in answers {

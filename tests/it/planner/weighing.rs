@@ -1,4 +1,5 @@
-//! Weights in promotion: a webhook that is believed at once, or that fails and stops nothing; static ones; changed rules.
+//! Weights in promotion: webhook responses take effect at once, webhook failures do not stop promotion; static weights;
+//! changed rules.
 
 use super::{HOUR, by_hand, planning, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
@@ -43,7 +44,7 @@ impl WeightsWebhook {
         Some(Webhook { url: self.server.uri(), timeout, secret_env: None })
     }
 
-    /// A rule that promotes so many jobs whenever the test says so.
+    /// A rule that promotes `batch` jobs whenever the test asks.
     pub(super) fn rule(&self, batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
         by_hand(batch, |rule| {
             rule.weights.webhook = self.settings(5000);
@@ -56,7 +57,7 @@ pub(super) fn weights(weights: Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
 }
 
-/// A fairgate with staged jobs, and a registry for its rounds.
+/// Starts a fairgate with staged jobs, and a registry that runs its rounds.
 pub(super) async fn start_staged(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, RunnerRegistry) {
     let app = serving(std::slice::from_ref(&rule)).await;
     stage(&app, tenants).await;
@@ -64,7 +65,7 @@ pub(super) async fn start_staged(rule: Rule, tenants: &[(&str, usize)]) -> (Test
     (app, registry)
 }
 
-/// Runs a round and does its jobs: how many each tenant got.
+/// Runs a round and completes its jobs; returns the number of jobs per tenant.
 pub(super) async fn shares(app: &TestApp, registry: &RunnerRegistry) -> Vec<(String, usize)> {
     let promoted = run(registry).await.promoted;
     let mut tenants = work(&app.client, 50).await;
@@ -79,7 +80,7 @@ pub(super) fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_acts_on_the_backlog_at_once() {
-    // An answer that is there before the promotion would rightly act on it already.
+    // A response that arrives before the promotion may already affect it.
     let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
     let webhook = WeightsWebhook::responding(late).await;
     let rule = webhook.rule(8, |rule| rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight);
@@ -107,7 +108,7 @@ async fn an_answer_acts_on_the_backlog_at_once() {
 async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     let webhook = WeightsWebhook::responding(weights(json!({}))).await;
     let (app, registry) = start_staged(webhook.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
-    // What tenants do is counted from the first look on, because a rule asks a webhook.
+    // Tenant activity is counted from the first tick on, because a rule has a webhook.
     let neighbors = NoisyNeighborWatcher::new(app.store().clone(), NoisyNeighbors::default(), NoiseMetrics::default());
     neighbors.look("this test").await.unwrap();
     for tenant in ["a", "a", "b", "a", "b", "b"] {
@@ -148,7 +149,7 @@ async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
     for _ in 0..2 {
         assert_eq!(shares(&app, &registry).await, expected(&[("b", 4)]));
     }
-    // b is through, or nearly: only the one that is held is left, and it is asked about again.
+    // b is finished, or nearly: only the held tenant is left, and the webhook is asked about it again.
     shares(&app, &registry).await;
     let held = run(&registry).await;
     assert_eq!((held.promoted, held.reason), (0, Some("hold")));
@@ -162,7 +163,7 @@ async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
     assert_eq!(got, expected(&[("a", 4)]));
 }
 
-/// Released by the planner itself, without any signal from outside.
+/// Released by the planner without an external signal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_tenants_are_asked_about_in_rotation() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 0, "b": 0}))).await;
@@ -243,7 +244,7 @@ async fn last_good_weights_serve_until_they_are_too_old() {
         if then.is_none() {
             shares(&app, &registry).await;
         } else {
-            // All are held until the webhook answers, so that there is nothing to do but to wait for it.
+            // All tenants are held until the webhook responds, so the planner can only wait for it.
             assert_eq!(run(&registry).await.promoted, 8);
             work(&app.client, 8).await;
         }
@@ -261,7 +262,7 @@ async fn last_good_weights_serve_until_they_are_too_old() {
     }
 }
 
-/// Another process takes over: what the webhook said to the first one holds as long as it would have there.
+/// Another process takes over: webhook weights that the first one received keep their remaining lifetime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn last_good_weights_outlive_the_process_that_asked() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
@@ -276,7 +277,7 @@ async fn last_good_weights_outlive_the_process_that_asked() {
     }
 }
 
-/// Promotion goes on beside a slow webhook: workers that come for more are not kept waiting by it.
+/// Promotion continues with a slow webhook: workers do not wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_webhook_does_not_keep_workers_waiting() {
     let webhook = WeightsWebhook::responding(weights(json!({})).set_delay(Duration::from_secs(40))).await;

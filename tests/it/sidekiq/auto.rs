@@ -1,10 +1,10 @@
-//! `enqueue_jobs = "auto"` beside a real Sidekiq: as many jobs in its queue as its threads can use, and not more.
+//! `enqueue_jobs = "auto"` with a real Sidekiq: its queue holds as many jobs as its threads can use and not more.
 
 use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use crate::support::Flood;
 
-/// Four threads with jobs of 200 ms start 14 jobs in any 500 ms at most, whatever the machine does.
+/// Four threads with jobs of 200 ms start at most 14 jobs in any 500 ms, on any machine.
 const MOST: u64 = 16;
 const SLOW: WorkerOptions<'_> =
     WorkerOptions { queues: &["heavy"], threads: 4, takes: 0.2, database: 0, fails: false, retries: "true" };
@@ -36,7 +36,7 @@ async fn the_queue_grows_for_fast_workers_and_shrinks_again_for_slow_ones() {
         fast.ran().len() >= 200
     })
     .await;
-    // Four threads with jobs of 20 ms start 104 jobs in any 500 ms at most.
+    // Four threads with jobs of 20 ms start at most 104 jobs in any 500 ms.
     assert!(deepest <= 108, "{deepest} jobs in the main queue");
     drop(fast);
     let slow = Worker::start(&app.redis, &SLOW);
@@ -47,11 +47,11 @@ async fn the_queue_grows_for_fast_workers_and_shrinks_again_for_slow_ones() {
         slow.ran().len() >= done + 30
     })
     .await;
-    // A process that was killed is listed for another minute, with its four threads.
+    // A killed process stays listed for another minute, with its four threads.
     assert!(deepest <= MOST + 4, "{deepest} jobs in the main queue");
 }
 
-/// Writes a process record as a version of Sidekiq does.
+/// Writes a process record like the given version of Sidekiq.
 async fn report(redis: &TestRedis, info: &str, more: &[&str]) {
     let record = [&["HSET", "host:1:a", "info", info, "busy", "0", "quiet", "false"], more].concat();
     redis.command::<i64>(&record).await;

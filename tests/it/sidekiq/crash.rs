@@ -1,11 +1,11 @@
-//! fairgate is killed while jobs cross from one Redis to another: each arrives, and once.
+//! fairgate is killed while jobs move from one Redis to another: each arrives exactly once.
 
 use super::*;
 use crate::support::{ChaosProxy, Process, Random};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Kills; `FAIRGATE_TEST_KILLS` sets another number.
+/// The number of kills; `FAIRGATE_TEST_KILLS` overrides it.
 const KILLS: usize = 100;
 
 /// Arguments of a fairgate between two Redis servers.
@@ -69,7 +69,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
         }
     };
     for _ in 0..kills {
-        // Over HTTP with an id of our own, so that a push whose answer was lost can be sent again; and as a Sidekiq client does.
+        // Over HTTP with an explicit id, so that a push without a response can be repeated; and like a Sidekiq client.
         for _ in 0..5 {
             pushed += 2;
             let id = fairgate::job::id::generate();

@@ -1,4 +1,4 @@
-//! Jobs that clients of the Sidekiq push: through a queue that no worker reads, and through the client middleware.
+//! Jobs that Sidekiq clients push: through a queue without workers, and through the client middleware.
 
 use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
@@ -174,7 +174,7 @@ async fn the_middleware_passes_its_own_tests() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// What a Sidekiq process does from time to time: it pushes scheduled jobs and retries that are due, through the middleware.
+/// The periodic work of a Sidekiq process: it pushes due scheduled jobs and retries through the middleware.
 const COME_DUE: &str = r#"require "sidekiq/scheduled"; sleep 0.05; Sidekiq::Scheduled::Enq.new.enqueue_jobs"#;
 
 #[tokio::test]

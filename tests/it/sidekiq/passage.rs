@@ -1,4 +1,4 @@
-//! How jobs get there: in one script, through another database, through an outbox.
+//! Delivery of jobs: in one script, through another database, and through an outbox.
 
 use super::*;
 use crate::support::{ChaosProxy, NOON};
@@ -26,7 +26,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
     let names: Vec<String> = app.redis.command(&["SMEMBERS", "queues"]).await;
     assert_eq!(names, ["heavy"]);
 
-    // It has left: that is all that is known here, and all that is told.
+    // The job has left; only that is known and shown.
     let left = app.client.job(&ids[0]).await;
     assert_eq!((&left["state"], &left["x_promoted_to"]), (&json!("available"), &json!("legacy")));
     assert_eq!((left.get("x_staged"), left["enqueued_at"].is_string()), (None, true));
@@ -36,7 +36,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
     let counts = app.store().queue_counts("heavy").await.unwrap();
     assert_eq!((counts["pending"], counts["available"]), (1, 0));
 
-    // What is still staged can be cancelled, and not be promoted by hand into a queue of our own.
+    // A staged job can be cancelled, but not activated into a queue of this server.
     app.client.post(&format!("/v1/jobs/{}/activate", ids[4]), json!({})).await.expect(409);
     app.client.delete(&format!("/v1/jobs/{}", ids[4])).await.expect(200);
     let round = run(&app.client).await;
@@ -101,7 +101,7 @@ async fn another_database_is_reached_by_the_same_script() {
     assert_eq!(app.redis.command::<Vec<String>>(&["KEYS", "fg:{default}:outbox*"]).await, Vec::<String>::new());
     let there = "redis.call('SELECT', 3) return redis.call('LLEN', 'shop:queue:heavy')";
     assert_eq!(app.redis.command::<i64>(&["EVAL", there, "0"]).await, 3);
-    // What comes after the script is in our database again.
+    // Calls after the script use the store's database again.
     push(&app.client, "a", 1).await;
     assert_eq!(app.client.get("/v1/admin/planner/r").await.expect(200).at("/staged/jobs"), &json!(1));
 }
@@ -148,7 +148,7 @@ async fn another_server_gets_what_it_missed_once() {
     assert_eq!(run(&app.client).await["promoted"], 10);
     assert_eq!(tenants(&waiting(&theirs, "queue:heavy").await).join(""), "ababababab");
 
-    // The answer to a delivery is lost: it is there, and nobody knows.
+    // The reply to a delivery is lost: the job has arrived, but that is unknown.
     push(&app.client, "a", 3).await;
     proxy.arm("delivered");
     let (round, ()) = tokio::join!(run(&app.client), async {
@@ -241,7 +241,7 @@ async fn a_rule_that_goes_drains_into_its_sidekiq() {
     assert_eq!(app.redis.command::<i64>(&["EXISTS", "fg:{default}:ready:heavy"]).await, 0);
 }
 
-/// The rights that docs/sidekiq.md names.
+/// The permissions listed in docs/sidekiq.md.
 #[tokio::test]
 async fn a_user_needs_no_more_than_a_few_keys_of_sidekiq() {
     let redis = Arc::new(TestRedis::start());

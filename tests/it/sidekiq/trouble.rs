@@ -1,4 +1,4 @@
-//! The Sidekiq's Redis is away, locked, full or read-only: that is told, and nothing is lost.
+//! The Sidekiq's Redis is down, locked, full or read-only: the failure is reported and no job is lost.
 
 use super::*;
 use crate::support::ChaosProxy;
@@ -8,14 +8,14 @@ fn often() -> Rule {
     rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50)))
 }
 
-/// Kinds of the events about main queues, oldest first, each with the member that tells most.
+/// The events about main queues, oldest first: type and the most significant member.
 async fn events(app: &TestApp, member: &str) -> Vec<(String, Value)> {
     let answer = app.client.get("/v1/events?types=main_queue.*&limit=100").await.expect(200);
     let events = answer.at("/events").as_array().expect("events").clone();
     events.iter().map(|one| (one["type"].as_str().expect("a type").to_owned(), one["data"][member].clone())).collect()
 }
 
-/// Waits until it is announced that the main queue failed for a cause, and the rule's stats tell.
+/// Waits until a failure of the main queue is reported with a cause, in an event and in the rule's stats.
 async fn announced(app: &TestApp, cause: &str) {
     let failed = ("main_queue.failed".to_owned(), json!(cause));
     eventually("it is announced", async || events(app, "cause").await.contains(&failed)).await;
@@ -23,7 +23,7 @@ async fn announced(app: &TestApp, cause: &str) {
     assert!(stats.at("/main_queue/trouble").is_string(), "{}", stats.text);
 }
 
-/// Waits until it is announced that the main queue is well again.
+/// Waits until the recovery of the main queue is reported.
 async fn well_again(app: &TestApp) {
     let recovered = |events: Vec<(String, Value)>| events.iter().any(|(kind, _)| kind == "main_queue.recovered");
     eventually("that it is over is announced", async || recovered(events(app, "cause").await)).await;
@@ -87,7 +87,7 @@ async fn away_in_the_middle_of_a_round() {
     push(&app.client, "b", 5).await;
     announced(&app, "unreachable").await;
     proxy.open();
-    // The delivery whose answer was lost is not made twice.
+    // The delivery whose reply was lost is not made twice.
     arrived(&theirs, 12).await;
     well_again(&app).await;
 }
@@ -141,7 +141,7 @@ async fn full() {
     let theirs = TestRedis::start();
     let app = beside(&[often()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     theirs.command::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    // Those that are promoted first wait in the outbox; a round fails that has others to promote.
+    // Jobs promoted first wait in the outbox; a round that has further jobs fails.
     push(&app.client, "a", 5).await;
     announced(&app, "full").await;
     push(&app.client, "b", 5).await;
@@ -228,7 +228,7 @@ async fn a_rule_that_goes_while_the_door_is_closed_delivers_what_it_promoted() {
     proxy.struck().await;
     assert_eq!(app.redis.keys_with("outbox").await.len(), 1);
     app.client.delete("/v1/admin/planner/r").await.expect(200);
-    // The delivery whose answer was lost is asked for again; the target knows it.
+    // The delivery whose reply was lost is repeated; the target recognises it.
     proxy.open();
     eventually("it is known to be there", async || app.redis.keys_with("outbox").await.is_empty()).await;
     arrived(&theirs, 1).await;

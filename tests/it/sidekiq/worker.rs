@@ -1,10 +1,10 @@
-//! Jobs that came over HTTP are run by an unmodified Sidekiq.
+//! An unmodified Sidekiq runs jobs that arrived over HTTP.
 
 use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use std::collections::HashSet;
 
-/// Pauses the rule, pushes jobs of tenants, and lets it go on.
+/// Pauses the rule, pushes jobs of tenants, and resumes it.
 async fn stage(app: &TestApp, tenants: &[(&str, usize)]) -> Vec<String> {
     app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
     let mut ids = Vec::new();
@@ -29,7 +29,7 @@ async fn a_worker_runs_each_job_once_in_balanced_order_under_its_id() {
     let ran = worker.ran_all(80).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (80, ids.iter().map(|id| jid(id)).collect()));
-    // While all three have jobs, each has every third turn.
+    // While all three have jobs, each gets every third turn.
     let first: Vec<String> = ran[..30].iter().map(|ran| ran.tenant()).collect();
     for turn in first.chunks(3) {
         assert_eq!(turn.iter().collect::<HashSet<_>>().len(), 3, "{first:?}");
@@ -56,7 +56,7 @@ async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     let worker = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     eventually("it has told of itself", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
     worker.quiet();
-    // A process tells of itself every five seconds.
+    // A process sends a heartbeat every five seconds.
     let identity: Vec<String> = app.redis.command(&["SMEMBERS", "processes"]).await;
     eventually("it has told that it is quiet", async || {
         app.redis.command::<String>(&["HGET", &identity[0], "quiet"]).await == "true"
@@ -69,7 +69,7 @@ async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     })
     .await;
     assert_eq!(waiting(&app.redis, "queue:heavy").await.len(), 0);
-    // Another one comes, as in a deployment.
+    // Another process starts, as in a deployment.
     let next = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     next.ran_all(5).await;
 }

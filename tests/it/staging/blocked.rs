@@ -1,4 +1,4 @@
-//! `max_blocked`: a tenant whose promoted jobs wait for a limit of its own stays in staging, and holds up nobody.
+//! `max_blocked`: a tenant whose promoted jobs wait for its own limit stays in staging and delays no other tenant.
 
 use super::{StagingEnv, planned};
 use crate::support::json;

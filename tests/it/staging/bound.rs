@@ -1,4 +1,4 @@
-//! `max_staged`: a rule takes so many jobs and no more.
+//! `max_staged`: the maximum number of staged jobs of a rule.
 
 use super::{StagingEnv, planned};
 use crate::support::json;
@@ -62,7 +62,7 @@ async fn jobs_that_are_not_staged_now_are_not_counted() {
         assert_eq!((env.state(&id).await.as_str(), env.is_staged(&id).await), (state, false));
     }
     client.post("/v1/jobs", planned("a")).await.expect(429);
-    // Neither a name that looks like a field nor a time that has passed gets around it.
+    // Neither a name that looks like a field nor a time in the past bypasses it.
     client.post("/v1/jobs", planned("overdue")).await.expect(429);
     client.post("/v1/jobs", planned("due")).await.expect(429);
     let mut late = planned("a");

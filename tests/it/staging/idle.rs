@@ -1,4 +1,4 @@
-//! What it costs when nothing happens: no writes, no memory. And what an emptied Redis does to rules.
+//! Cost of idling: no writes and no memory. Also the effect of an emptied Redis on rules.
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::{TestApp, eventually, json};
@@ -6,7 +6,7 @@ use fairgate::clock::Clock;
 use fairgate::fairness::{OnUnknownWeight, Rule, Webhook, Weight};
 use fairgate::store::{Begun, Why};
 
-/// Changes of data since Redis started.
+/// The number of changes since Redis started.
 async fn writes(app: &TestApp) -> u64 {
     let info: String = app.redis.command(&["INFO", "persistence"]).await;
     let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
@@ -39,7 +39,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
             poll(step).await;
         }
         assert_eq!(writes(&env.app).await, before);
-        // And the same when there was work.
+        // The same after there was work.
         for tenant in ["a", "b", "c"] {
             env.push(tenant).await;
         }
@@ -50,7 +50,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
     }
 }
 
-/// Jobs are staged that cannot go: the first poll leaves a note of it, the others nothing.
+/// Staged jobs that cannot be promoted: the first poll records it, the others write nothing.
 #[tokio::test]
 async fn polls_of_a_queue_that_is_dry_write_once() {
     let env = StagingEnv::busy(|_| {}).await;
@@ -137,7 +137,7 @@ async fn the_files_rules_hold_again_after_redis_was_emptied() {
     assert_eq!(env.round(9).await, 1);
 }
 
-/// With a planner: what is staged afterwards is promoted, too.
+/// With a planner, jobs staged afterwards are promoted as well.
 #[tokio::test]
 async fn the_planner_goes_on_after_redis_was_emptied() {
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;

@@ -1,4 +1,4 @@
-//! Jobs that need not wait: nobody is staged, and the main queue has room.
+//! Jobs that need not wait: staging is empty and the main queue has room.
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
@@ -13,7 +13,7 @@ async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
     assert_eq!((created.text_at("/job/state"), created.at("/job").get("x_staged")), ("available", None));
     let second = env.push("a").await;
     assert!(env.is_staged(&second).await);
-    // Workers are quick, but a tenant that waits is not overtaken.
+    // Workers are fast, but a waiting tenant is not overtaken.
     env.client.fetch("default", 1).await;
     let third = env.push("b").await;
     assert!(env.is_staged(&third).await);
@@ -22,7 +22,7 @@ async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
     assert!(env.is_staged(&third).await);
 }
 
-/// Pushes jobs of tenants in one request: whether each of them is staged.
+/// Enqueues jobs of tenants in one request; returns for each if it is staged.
 async fn push_together(env: &StagingEnv, jobs: &[Value]) -> Vec<bool> {
     let answer = env.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
     (0..jobs.len()).map(|place| answer.text_at(&format!("/jobs/{place}/state")) == "pending").collect()
@@ -105,7 +105,7 @@ async fn a_strict_interval_is_never_exceeded() {
         staged.push(env.is_staged(&env.push("a").await).await);
     }
     assert_eq!(staged, [false, false, false, true, true]);
-    // A dry main queue changes nothing.
+    // An empty main queue changes nothing.
     assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
     for why in [Why::Tick, Why::Wake] {
         assert_eq!(env.begin(why).await, Begun::Early { due: super::NOON + SECOND, now: super::NOON });
@@ -114,14 +114,14 @@ async fn a_strict_interval_is_never_exceeded() {
     let Begun::Round(round) = env.begin(Why::Tick).await else { panic!("its time has come") };
     assert_eq!((round.scheduled, round.room), (true, 3));
     assert_eq!(env.finish_round(round, 9).await, 2);
-    // The rest of the interval's batch may pass.
+    // The rest of the interval's batch may pass through.
     let (third, fourth) = (env.push("a").await, env.push("a").await);
     assert_eq!((env.is_staged(&third).await, env.is_staged(&fourth).await), (false, true));
     assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
     assert_eq!(env.begin(Why::Wake).await, Begun::Early { due: super::NOON + 2 * SECOND, now: super::NOON + SECOND });
 }
 
-/// However jobs, workers and rounds mix: what workers get is at most a batch an interval.
+/// With any mix of jobs, workers and rounds, workers get at most one batch per interval.
 #[tokio::test]
 async fn strict_intervals_bound_what_workers_get() {
     let env = StagingEnv::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(4), true)).await;
@@ -140,7 +140,7 @@ async fn strict_intervals_bound_what_workers_get() {
         env.clock.advance(250);
     }
     assert!(got.len() >= 30, "{} in ten seconds", got.len());
-    // Nine in a row are of three intervals at least, and so span a whole one.
+    // Nine consecutive jobs belong to at least three intervals, so they span a whole one.
     for nine in got.windows(9) {
         assert!(nine[8] - nine[0] >= SECOND, "{got:?}");
     }

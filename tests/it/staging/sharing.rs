@@ -45,7 +45,7 @@ async fn a_rule_that_drains_does_not_silence_the_other() {
     let low = async { while signals.recv().await.unwrap() != (Signal::Low { queue: "default".to_owned() }) {} };
     tokio::time::timeout(Duration::from_secs(5), low).await.expect("the planner hears that the queue runs low");
 
-    // The last of them takes the mark away.
+    // The last rule removes the mark.
     let round = begin(&app, &rules[0]).await;
     store.promote("stays", &round.token, "default", 9).await.unwrap();
     let left: Vec<String> = app.redis.command(&["HGETALL", "fg:{default}:low"]).await;

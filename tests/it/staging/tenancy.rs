@@ -1,4 +1,4 @@
-//! Whose a job is.
+//! The tenant of a job.
 
 use super::{StagingEnv, planned};
 use crate::support::{Answer, json};
@@ -11,7 +11,7 @@ fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
 
 #[tokio::test]
 async fn tenants_of_any_name_are_apart_and_leave_nothing() {
-    // Any text may stand in args; `meta.tenant_id` has a pattern.
+    // Args may contain any text; `meta.tenant_id` has a pattern.
     let env = StagingEnv::busy(keyed("args.0")).await;
     let longest = "ü".repeat(128);
     let mut names = vec![

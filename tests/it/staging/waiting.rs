@@ -1,4 +1,4 @@
-//! A staged job as its client sees it.
+//! Staged jobs as clients see them.
 
 use super::{SECOND, StagingEnv, id_of, planned};
 use crate::support::json;

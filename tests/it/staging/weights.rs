@@ -1,4 +1,4 @@
-//! Whoever comes to staging comes under the weight that the rule has now, however old the job is.
+//! A job that enters staging gets the weight that the rule has then, regardless of its age.
 
 use super::{NOON, SECOND, StagingEnv, planned};
 use crate::support::json;
@@ -55,7 +55,7 @@ async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
     assert!(env.is_staged(&id).await);
 }
 
-/// At three in the night nothing was there; what comes in the afternoon waits for the next night.
+/// No job was staged at 03:00; jobs of the afternoon wait for the next night.
 #[tokio::test]
 async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
     const DAY: i64 = 86_400_000;

@@ -7,7 +7,7 @@ use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreU
 use fairgate::fairness::{Batch, Pace, Rule};
 use std::path::Path;
 
-/// A job's whole life.
+/// Runs a job through its whole life cycle.
 async fn works(client: &Client) {
     let id = client.enqueue_into("q").await;
     assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id]);
@@ -39,7 +39,7 @@ async fn an_acl_user_that_may_touch_only_our_keys() {
     works(&client).await;
 }
 
-/// Calls of FCALL and of EVALSHA so far.
+/// The number of FCALL and of EVALSHA calls so far.
 fn script_calls(server: &Server) -> (usize, usize) {
     let stats = server.cli(&["INFO", "commandstats"]);
     let calls = |name: &str| {
@@ -140,7 +140,7 @@ async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
     assert!(!answer.text.contains("wrong-secret"), "{}", answer.text);
 }
 
-/// A self-signed certificate for 127.0.0.1, as files that redis-server reads.
+/// Creates a self-signed certificate for 127.0.0.1 as files for redis-server.
 fn certificate(directory: &Path) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
     let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));

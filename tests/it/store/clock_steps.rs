@@ -1,4 +1,4 @@
-//! The store's clock is set back, by an hour or by a minute: nothing waits for the size of the step.
+//! The store's clock is set back by an hour or a minute: nothing waits for the size of the step.
 
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -6,10 +6,10 @@ use fairgate::config::Role;
 use serde_json::Value;
 
 const SECOND: i64 = 1000;
-/// Smaller and larger than what the tests wait for.
+/// Steps smaller and larger than the times in the tests.
 const STEPS: [i64; 2] = [40 * SECOND, 3600 * SECOND];
 
-/// A server on which nothing happens but what the test sends: a tick of its own might still bring the time from before a step.
+/// Starts a passive server: a tick of its own could still use the time before a step.
 async fn start() -> TestApp {
     TestApp::start_with(Clock::manual(NOON), |config| config.server.roles = vec![Role::Api]).await
 }
@@ -32,7 +32,7 @@ async fn events(app: &TestApp) -> Vec<Value> {
     page.at("/events").as_array().cloned().unwrap_or_default()
 }
 
-/// The clock goes on, and everything that is due by then has happened.
+/// Advances the clock and handles everything that is due.
 async fn pass(app: &TestApp, seconds: i64) {
     app.clock.advance(seconds * SECOND);
     while app.store().tick(true).await.unwrap() {}

@@ -1,4 +1,4 @@
-//! Redis goes away, comes back, is emptied, is full, loses connections: clear answers, and recovery by itself.
+//! Redis stops, restarts, is emptied, is full or loses connections: precise errors and automatic recovery.
 
 use crate::support::{TestApp, eventually, json};
 use fairgate::app::App;
@@ -51,7 +51,7 @@ async fn while_redis_is_away_the_answer_is_503_and_then_everything_goes_on() {
     drop(redis);
 }
 
-/// Enqueues without pause until told to stop; every answer must be a success. The number of jobs.
+/// Enqueues continuously until stopped; every request must succeed. Returns the number of jobs.
 async fn enqueue_all_the_while(app: &TestApp, disturb: impl AsyncFnOnce()) -> usize {
     let (stop, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let producers: Vec<_> = (0..8)
@@ -179,7 +179,7 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     );
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     eventually("the request is on its way to Redis", async || {
-        // Any answer of ours would need Redis, which is paused; the connection count needs nothing.
+        // Any request to fairgate would need Redis, which is paused; the connection count does not.
         app.app.metrics.http.connections().get() >= 2
     })
     .await;

@@ -1,4 +1,4 @@
-//! What was carried out twice counts once, and what failed halfway leaves no half behind.
+//! Repeated calls take effect once, and failed calls leave no partial changes.
 
 use crate::support::{Answer, ChaosProxy, NOON, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// A fairgate behind a proxy, another straight on the same Redis, neither with a tick.
+/// Starts a fairgate behind a proxy and another directly on the same Redis, both without a tick.
 async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
@@ -19,14 +19,14 @@ async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
     })
     .await;
     let other = TestApp::start_on(redis, Clock::System, |config| config.server.roles = vec![Role::Api]).await;
-    // All scripts are known to Redis before anything is disturbed.
+    // All scripts are loaded before faults are armed.
     let id = other.client.enqueue_into("warm").await;
     other.client.fetch("warm", 1).await;
     other.client.ack(&id).await.expect(200);
     (app, other, proxy)
 }
 
-/// Sends a request whose answer is lost, and hands back what will be its second answer.
+/// Sends a request whose reply is lost, and returns the response to its repetition.
 async fn lost(
     proxy: &ChaosProxy,
     pattern: &str,

@@ -1,4 +1,4 @@
-//! Replicas: they confirm what clients are told is accepted, and are not mistaken for the primary.
+//! Replicas: they confirm accepted jobs, and are not mistaken for the primary.
 
 use crate::support::server::{SentinelSetup, Server, start};
 use crate::support::{Answer, Client, Cluster, TestRedis, eventually, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Wants one replica's confirmation, in a time that tests can wait for.
+/// Requires the confirmation of one replica, with a timeout short enough for tests.
 fn one_confirms(config: &mut Config) {
     config.store.wait_replicas = 1;
     config.store.wait_replicas_timeout = Duration::from_millis(200);
@@ -25,7 +25,7 @@ async fn enqueue(client: &Client, id: &str) -> Answer {
     client.post("/v1/jobs", json!({"id": id, "type": "test.job", "args": [], "queue": "q"})).await
 }
 
-/// A response that says that the primary carried the request out, and no replica confirmed it.
+/// Asserts that the response says that the primary carried out the request and no replica confirmed it.
 fn is_unconfirmed(answer: &Answer) {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     assert_eq!(answer.text_at("/error/code"), "backend_unavailable");
@@ -68,7 +68,7 @@ async fn a_repeat_that_writes_nothing_is_confirmed_only_if_the_first_attempt_is(
     let id = fairgate::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     primary.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-    // On a new connection, which has written nothing.
+    // On a new connection without writes.
     is_unconfirmed(&enqueue(&client, &id).await);
     replica.thaw();
     eventually("the job is known to be safe", async || enqueue(&client, &id).await.status == 409).await;
@@ -94,7 +94,7 @@ async fn in_a_cluster_replicas_of_the_slots_node_confirm() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), one_confirms).await;
     is_unconfirmed(&enqueue(&client, &fairgate::job::id::generate()).await);
-    // The other nodes have no replica that could confirm anything.
+    // The other nodes have no replica.
     let (owner, _) = cluster.owner_and_other();
     let _replica = cluster.add_replica(owner).await;
     enqueue(&client, &fairgate::job::id::generate()).await.expect(201);

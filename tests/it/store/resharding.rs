@@ -1,4 +1,5 @@
-//! A Redis Cluster moves our slot to another node: calls wait for it, and nothing runs on half of the keys.
+//! A Redis Cluster moves the slot of the namespace to another node: calls wait for it, and nothing runs on half of the
+//! keys.
 
 use crate::support::server::start;
 use crate::support::{Client, Cluster, Load, eventually, json};
@@ -52,7 +53,7 @@ async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
     assert_eq!(stats.at("/queue/available"), &json!(WAITING), "what waited is all there");
 }
 
-/// Requests that need the slot are answered with 503 and Retry-After, none with 500.
+/// Asserts that requests that need the slot get 503 with Retry-After.
 async fn is_unavailable(client: &Client, id: &str) {
     for (path, body) in [
         ("/v1/jobs", json!({"type": "test.job", "args": []})),

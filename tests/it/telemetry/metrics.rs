@@ -1,4 +1,4 @@
-//! `/metrics` as those who scrape it read it: Prometheus' own tool, and a strict reader of OpenMetrics.
+//! `/metrics` as scrapers read it: Prometheus' own tool, and a strict OpenMetrics parser.
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A server on which every kind of thing has happened that is measured.
+/// Starts a server and produces data for every metric.
 async fn busy_server() -> TestApp {
     let limit =
         LimitRule { target: Target::Key("k".to_owned()), quota: Quota { concurrency: Some(1), ..Quota::default() } };

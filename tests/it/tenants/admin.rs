@@ -1,4 +1,4 @@
-//! The Admin API of tenants.
+//! The admin API of tenants.
 
 use super::{job, later, rules, slots, start};
 use crate::support::{TestApp, json};
@@ -81,10 +81,10 @@ async fn changes_are_told_with_who_when_from_to_and_why() {
         (&reported[0]["data"]["tenant_id"], &reported[0]["data"]["to"]["limits"]["max_concurrency"]),
         (&json!("acme"), &json!(5))
     );
-    // Of a tier, what is not named becomes the tenant's own.
+    // Limits of a tier that the request does not set become the tenant's own.
     let free = app.put("/v1/admin/tenants/free-7/limits", json!({"max_queue_depth": 1})).await.expect(200);
     assert_eq!((free.at("/limits/max_concurrency"), free.at("/source")), (&json!(2), &json!("api")));
-    // Only so many changes are remembered.
+    // Only a bounded number of changes is kept.
     for most in 0..25 {
         app.put("/v1/admin/tenants/acme/limits", json!({"max_concurrency": most})).await.expect(200);
     }

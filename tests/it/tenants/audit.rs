@@ -1,4 +1,4 @@
-//! Counts of tenants that are wrong are found and mended.
+//! Wrong counts of tenants are found and repaired.
 
 use super::{job, later, start, start_with};
 

@@ -1,4 +1,4 @@
-//! Whose a job is: header, body, default.
+//! The tenant of a job: header, body, default.
 
 use super::{job, start, start_with};
 use crate::auth::{guarded, secret};

@@ -1,4 +1,4 @@
-//! Who gets whose jobs: lanes of tenants, one line for all, and queues of their own.
+//! Isolation of tenants: lanes per tenant, one lane for all, and separate queues.
 
 use super::{job, start_with};
 use crate::support::json;

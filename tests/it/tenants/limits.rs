@@ -1,4 +1,4 @@
-//! What a tenant may have waiting: depth and schedules, hard and soft.
+//! Limits on a tenant's waiting jobs: queue depth and scheduled jobs, hard and soft.
 
 use super::{job, later, rules, start, start_with};
 use crate::support::{ChaosProxy, TestApp, TestRedis, json};
@@ -29,7 +29,7 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
     assert!(refused.header("retry-after").parse::<u32>().unwrap() >= 1);
     app.push(job("b")).await.expect(201);
     app.push(json!({"type": "t.job", "args": [], "queue": "q"})).await.expect(201);
-    // A job that runs waits no more.
+    // An active job does not count as waiting.
     let id = app.fetch_for("a", 1).await.remove(0);
     app.push(job("a")).await.expect(201);
     app.push(job("a")).await.expect(429);
@@ -202,7 +202,7 @@ async fn the_default_tenant_has_limits_like_any_other() {
     let app = start(&[]).await;
     app.push(bare()).await.expect(201);
     app.push(job("a")).await.expect(201);
-    // From now on it is counted, with what is there already.
+    // From now on jobs are counted, including existing ones.
     app.put("/v1/admin/tenants/_default", json!({"limits": {"max_queue_depth": 2}})).await.expect(201);
     app.push(bare()).await.expect(201);
     let refused = app.push(bare()).await.expect(429);
@@ -230,7 +230,7 @@ async fn staged_jobs_count_as_waiting() {
     app.push(job("a")).await.expect(429);
     app.push(job("b")).await.expect(201);
     app.assert_consistent().await;
-    // Promotion changes what they are, and not how many.
+    // Promotion changes the state of jobs, not their number.
     app.put(
         "/v1/admin/planner/r",
         json!({"types": ["t.job"], "max_depth": 100, "enqueue_jobs": 2, "enqueue_interval": "1d"}),
@@ -244,7 +244,7 @@ async fn staged_jobs_count_as_waiting() {
     assert_eq!(listed.at("/items/0/jobs/pending"), &json!(1));
     app.push(job("a")).await.expect(429);
     app.assert_consistent().await;
-    // And tells its tenant so.
+    // The tenant gets an event about it.
     let own = app.store().within(&fairgate::job::scope::Scope::of("a"));
     let reported = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
     assert_eq!(reported.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);

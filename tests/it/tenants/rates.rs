@@ -1,4 +1,4 @@
-//! How often a tenant may enqueue.
+//! Enqueue rates of tenants.
 
 use super::{job, start};
 use crate::support::json;
@@ -72,7 +72,7 @@ async fn how_fast_jobs_go_tells_when_there_is_room() {
     let batch = |jobs: usize| json!({"jobs": vec![job("a"); jobs]});
     app.client.post("/v1/jobs/batch", batch(100)).await.expect(201);
     for _ in 0..3 {
-        // Five a second leave.
+        // Five per second leave the window.
         app.clock.advance(10_000);
         assert_eq!(app.fetch_for("a", 50).await.len(), 50);
         app.client.post("/v1/jobs/batch", batch(50)).await.expect(201);

@@ -1,4 +1,4 @@
-//! How many jobs of a tenant run at once.
+//! Concurrency limits of tenants.
 
 use super::{job, rules, slots, start, start_with};
 use crate::support::{TestApp, json};
@@ -36,7 +36,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
 }
 
 impl TestApp {
-    /// Those of some jobs that are a tenant's.
+    /// The jobs of a tenant among the given ones.
     async fn held_by(&self, tenant: &str, ids: &[String]) -> Vec<String> {
         let mut mine = Vec::new();
         for id in ids {
@@ -151,7 +151,7 @@ async fn workers_never_hold_more_than_the_limit() {
     app.assert_consistent().await;
 }
 
-/// What a job says about limits is about its own.
+/// Limits in a job concern its own key.
 #[tokio::test]
 async fn a_job_that_its_limit_would_drop_or_put_off_waits_for_a_slot_of_its_tenant() {
     for (on_limit, fair) in [("drop", false), ("reschedule", false), ("drop", true), ("reschedule", true)] {

@@ -1,10 +1,10 @@
-//! What is told of a tenant: its jobs, what it did, and what it gets.
+//! Statistics of a tenant: jobs, activity and share.
 
 use super::{job, later, slots, start, start_with};
 use crate::support::{TestApp, eventually, json};
 use serde_json::Value;
 
-/// A fairgate that counts what tenants do, as it does by default.
+/// Starts a fairgate that counts tenant activity, as by default.
 async fn counting() -> TestApp {
     let app = start(&[("a", slots(5))]).await;
     eventually("it counts", async || {
@@ -46,7 +46,7 @@ async fn statistics_tell_the_day_throughput_and_shares() {
     }
     let rate = |name: &str| stats.at(&format!("/throughput/{name}_per_minute")).as_f64().unwrap();
     assert!(rate("processed") > 0.0 && rate("enqueued") > rate("processed"), "{}", stats.text);
-    // With another that waits, it would have half.
+    // With another waiting tenant, it would have half.
     app.push(job("b")).await.expect(201);
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!(stats.at("/fairness/effective_share"), 0.5);

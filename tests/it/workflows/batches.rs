@@ -1,4 +1,4 @@
-//! All at once, then callbacks.
+//! Batches: all jobs at once, then callbacks.
 
 use super::*;
 use futures_util::future::join_all;
@@ -61,7 +61,7 @@ async fn a_callback_that_fails_fails_the_batch() {
     assert_eq!((shown["state"].as_str(), &shown["jobs_failed"]), (Some("failed"), &json!(0)));
 }
 
-/// Two processes, all acks at once, each sent twice: every callback is one job.
+/// Two processes, concurrent acks, each sent twice: every callback is enqueued once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callbacks_fire_once_whatever_comes_at_once() {
     let first = app().await;

@@ -1,4 +1,4 @@
-//! How much a workflow may hold, and how much one call does.
+//! Size limits of workflows, and work per call.
 
 use super::*;
 use crate::support::eventually;
@@ -29,7 +29,7 @@ async fn a_thousand_jobs_are_there_at_once_and_one_more_is_refused() {
     assert_eq!(client.get("/v1/queues/q/stats").await.at("/queue/available"), &json!(0));
 }
 
-/// What one call has no room for, the tick does.
+/// The tick does what exceeds one call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_groups_that_begin_at_once_begin_in_portions() {
     let app = app().await;
@@ -45,7 +45,7 @@ async fn many_groups_that_begin_at_once_begin_in_portions() {
         client.get("/v1/queues/q/stats").await.at("/queue/available") == &json!(1600)
     })
     .await;
-    // Those that are on the way when their workflow is cancelled never begin.
+    // Jobs that are not started yet when their workflow is cancelled never start.
     for id in &ids {
         client.delete(&format!("/v1/workflows/{id}")).await.expect(200);
     }

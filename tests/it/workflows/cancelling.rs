@@ -1,4 +1,4 @@
-//! DELETE: what waits ends, what is active may finish, nothing more comes.
+//! DELETE: waiting jobs end, active jobs may finish, no further jobs start.
 
 use super::*;
 use crate::support::{NOON, eventually};

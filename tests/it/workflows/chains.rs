@@ -1,4 +1,4 @@
-//! One step after the other.
+//! Chains: one step after the other.
 
 use super::*;
 use crate::support::{NOON, eventually};

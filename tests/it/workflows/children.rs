@@ -1,4 +1,4 @@
-//! Jobs that name the workflow or job they come from belong to its tenant.
+//! Jobs that name their workflow or parent job belong to its tenant.
 
 use super::*;
 use crate::auth::{caller, guarded};
@@ -10,7 +10,7 @@ fn of_tenant(tenant: Option<&str>) -> Value {
     json!({"type": "test.child", "args": [], "queue": "q", "meta": meta})
 }
 
-/// The same job with an ancestor named at top level, or in `meta`.
+/// The job with an ancestor named at top level, or in `meta`.
 fn child_of(field: &str, id: &str, tenant: Option<&str>) -> Value {
     let mut job = of_tenant(tenant);
     match field.strip_prefix("meta.") {
@@ -22,7 +22,7 @@ fn child_of(field: &str, id: &str, tenant: Option<&str>) -> Value {
 
 const FIELDS: [&str; 4] = ["workflow_id", "parent_id", "meta.workflow_id", "meta.parent_id"];
 
-/// A workflow or a job of a tenant, as a field names it.
+/// Creates a workflow or a job of a tenant for the field that names it.
 async fn ancestor(client: &Client, field: &str, tenant: Option<&str>) -> String {
     if field.ends_with("parent_id") {
         return client.enqueue(of_tenant(tenant)).await;

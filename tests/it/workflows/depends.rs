@@ -1,4 +1,4 @@
-//! Workflows without a type, whose steps name those they depend on.
+//! Workflows without a type, whose steps name their dependencies.
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn a_line_of_steps_is_a_chain() {
     let client = &app.client;
     let mut first = step("a", &[]);
     first.as_object_mut().unwrap().remove("depends_on");
-    // Steps may come in any order.
+    // Steps may be given in any order.
     let body = steps(&[step("c", &["b"]), first, step("b", &["a"])]);
     let answer = client.post("/v1/workflows", body).await.expect(201);
     assert_eq!(answer.at("/id"), answer.at("/workflow/id"), "some clients look for the workflow itself");
@@ -56,7 +56,7 @@ async fn steps_that_wait_for_nobody_are_a_group() {
 async fn layers_wait_for_the_whole_layer_before() {
     let app = app().await;
     let client = &app.client;
-    // That d waits for a as well says nothing new.
+    // The dependency of d on a is redundant.
     let body = steps(&[step("a", &[]), step("b", &["a"]), step("c", &["a"]), step("d", &["c", "a", "b"])]);
     let id = begin(client, body).await;
     pass(client, "a").await;

@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Events of workflows.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! All at once.
+//! Groups: all jobs at once.
 
 use super::*;
 

@@ -11,7 +11,7 @@ async fn a_group_is_a_step_and_gives_an_array() {
     let both = taken(client).await;
     assert_eq!(names(&both), ["b", "c"]);
     assert!(both.iter().all(|job| job["parent_results"] == json!(["a"])), "{both:?}");
-    // The order of results is that of the jobs, not that of their ends.
+    // Results are in the order of the jobs, not of their completion.
     finish(client, &both[1], json!("c")).await;
     assert!(taken(client).await.is_empty());
     finish(client, &both[0], json!("b")).await;

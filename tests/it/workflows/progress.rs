@@ -1,4 +1,4 @@
-//! How far a workflow has got.
+//! Progress of workflows.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn a_chain_is_as_far_as_its_steps_on_average() {
     let shown = client.get(&format!("/v1/workflows/{id}/progress")).await;
     assert_eq!(shown.at("/steps/1/data"), &json!({"rows": 3}));
     assert_eq!(shown.text_at("/steps/1/job_id"), super::id(&middle[0]));
-    // An attempt begins anew.
+    // Progress starts again with a new attempt.
     client.nack(super::id(&middle[0])).await.expect(200);
     for job in &middle[1..] {
         finish(client, job, json!(1)).await;

@@ -1,4 +1,4 @@
-//! Crashes, lost answers, dead letters and retention.
+//! Crashes, lost replies, dead letters and retention.
 
 use super::*;
 use crate::support::{ChaosProxy, Process, TestRedis, eventually};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Killed between any two steps, and once more with its Redis, a chain goes on where it was.
+/// A chain continues after a kill between any two steps, and after a kill together with Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_survives_kills_of_fairgate_and_of_redis() {
     let redis = TestRedis::durable();
@@ -20,7 +20,7 @@ async fn a_chain_survives_kills_of_fairgate_and_of_redis() {
     for (number, name) in all.into_iter().enumerate() {
         let job = take(&process.client, name).await;
         if number == 1 {
-            // What was accepted is on disk within a second.
+            // Accepted jobs are on disk within a second.
             tokio::time::sleep(Duration::from_millis(1100)).await;
             redis.kill();
             eventually("Redis is back", async || {
@@ -59,7 +59,7 @@ async fn behind_proxy() -> (TestApp, ChaosProxy) {
     (app, proxy)
 }
 
-/// Sends a request that is carried out and whose answer is lost, so that it is sent again.
+/// Sends a request that is carried out and whose reply is lost, so that it is repeated.
 async fn twice(proxy: &ChaosProxy, pattern: &str, request: impl Future<Output = Answer> + Send + 'static) -> Answer {
     proxy.arm(pattern);
     let call: JoinHandle<Answer> = tokio::spawn(request);
@@ -72,7 +72,7 @@ async fn twice(proxy: &ChaosProxy, pattern: &str, request: impl Future<Output = 
 async fn calls_that_are_sent_again_move_a_workflow_once() {
     let (app, proxy) = behind_proxy().await;
     let client = app.client.clone();
-    // All scripts are known to Redis before anything is disturbed.
+    // All scripts are loaded before faults are armed.
     let warm = begin(&client, chain(vec![job("a"), fragile("b")])).await;
     pass(&client, "a").await;
     let failing = take(&client, "b").await;
@@ -136,7 +136,7 @@ async fn an_id_is_taken_once() {
     assert_eq!(taken(&app.client).await.len(), 1);
 }
 
-/// A dead letter that is retried still knows what it was given, and does not move its workflow a second time.
+/// A retried dead letter still has its parent results and does not advance its workflow a second time.
 #[tokio::test]
 async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() {
     let app = TestApp::start_with(Clock::System, |config| {
@@ -152,7 +152,7 @@ async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() 
     let dead = take(client, "b").await;
     client.nack(id(&dead)).await.expect(200);
     assert_eq!(state(client, &workflow).await, "failed");
-    // Nothing is kept for less than ten seconds.
+    // Finished jobs are kept for at least ten seconds.
     eventually("the workflow is gone", async || client.get(&format!("/v1/workflows/{workflow}")).await.status == 404)
         .await;
     client.send("POST", &format!("/v1/dead-letter/{}/retry", id(&dead)), None).await.expect(200);

@@ -1,12 +1,12 @@
-//! Clients that send no HTTP, or only half of a request: no trace of them is left, and others are served.
+//! Clients that send no HTTP or only part of a request leave no trace and do not affect others.
 
 use super::{Contents, app, rows};
 use crate::support::eventually;
 use crate::support::wire::{Connection, request};
 use std::time::Duration;
 
-/// Requests that are no HTTP, or too much of it. hyper answers them before there is a request, hence only with a
-/// status, and closes the connection.
+/// Requests that are not HTTP or too large. hyper responds to them with only a status and closes the connection, before
+/// there is a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_http_is_refused_and_the_server_goes_on() {
     let app = app(|_| {}).await;
@@ -44,7 +44,7 @@ async fn what_is_no_http_is_refused_and_the_server_goes_on() {
     assert_eq!(contents.read().await, before, "nothing was stored");
 }
 
-/// A request of which only a part is sent.
+/// Requests of which only a part is sent.
 fn half_a_request(body: &str) -> Vec<u8> {
     let bytes = request("POST", "/ojs/v1/jobs", &[], Some(body.as_bytes()));
     bytes[..bytes.len() - body.len() / 2].to_vec()

@@ -1,4 +1,4 @@
-//! How a tenant is as a neighbour, over HTTP.
+//! Noisy-neighbour state of a tenant over HTTP.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A noisy neighbour where tenants share a queue at dispatch.
+//! A noisy neighbour whose jobs share a queue with other tenants.
 
 use super::*;
 use fairgate::fairness::TenantFairness;
@@ -17,7 +17,7 @@ async fn a_flood_gets_fewer_turns_until_somebody_lets_it_go() {
     env.client.post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
     assert_eq!(env.kinds().await, ["tenant.throttled", "tenant.throttle_released"]);
     assert_eq!(env.work(20).await, equal);
-    // It is spared for as long as a throttle would have lasted, and then it is noisy anew.
+    // It is exempt for the duration of a throttle and then considered noisy again.
     env.look_for(4 * 60).await;
     assert_eq!(env.kinds().await.len(), 2);
     env.look_for(80).await;

@@ -1,4 +1,4 @@
-//! A noisy neighbour that may have fewer jobs active for a time.
+//! A noisy neighbour whose concurrency is reduced for a time.
 
 use super::*;
 use crate::tenants::{rules, slots as at_once};
@@ -9,7 +9,7 @@ fn capping() -> NoisyNeighbors {
 }
 
 impl NeighborEnv {
-    /// How many jobs of the noisy one, and of all the others, a fetch gives; all of them are done where that is wanted.
+    /// Fetches jobs; returns how many belong to the noisy tenant and how many to others. Acks them if `done`.
     async fn fetch(&self, most: usize, done: bool) -> (usize, usize) {
         let fetched = self.client.fetch("q", most).await;
         let jobs = fetched.at("/jobs").as_array().cloned().unwrap_or_default();
@@ -44,7 +44,8 @@ async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
         assert_eq!(event["until"], json!(fairgate::job::time::rfc3339(NOON + 30 * SECOND)));
         assert_eq!(event["evidence"][0]["signal"], "queue_depth_ratio");
 
-        // It had more than that when it began: nothing starts until those are done, and others go on.
+        // It had more active jobs when the throttle began: none of its jobs starts until those are done, while others
+        // continue.
         let (loud, others) = env.fetch(20, true).await;
         assert_eq!((loud, others), (0, 20), "fair: {fair}");
         for id in env.leased().await {
@@ -70,7 +71,7 @@ async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
 async fn nobody_gets_more_than_its_terms_and_whoever_is_let_go_gets_them_back() {
     let env = NeighborEnv::with(capping(), |config| {
         config.tenant = rules(&[("loud", at_once(5))]);
-        // What keeps it back is its limit alone.
+        // Only its limit blocks its jobs.
         config.policy.tenant_fairness.enabled = Some(false);
     })
     .await;

@@ -1,4 +1,4 @@
-//! A noisy neighbour under a plan rule: its weight is lowered, promotions change, and it is let go.
+//! A noisy neighbour under a plan rule: its weight is reduced, promotions change, and it is released.
 
 use super::*;
 use fairgate::config::PlanDefaults;
@@ -7,7 +7,7 @@ use fairgate::main_queue::MainQueues;
 use fairgate::planner::{RoundAttempt, Rulebook, RunnerRegistry};
 use fairgate::telemetry::Metrics;
 
-/// A rule that promotes only when the test says so.
+/// A rule that promotes only when the test asks.
 fn rule(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     let mut rule = Rule::new("r", &["t.*"]);
     (rule.queue, rule.batch, rule.strict_interval) = (Some("q".to_owned()), Batch::Jobs(batch), true);
@@ -27,7 +27,7 @@ async fn planned(noisy: NoisyNeighbors, rule: Rule) -> (NeighborEnv, RunnerRegis
     (env, registry)
 }
 
-/// Promotes a batch and does it: how many jobs each tenant had.
+/// Promotes and completes a batch; returns the number of jobs per tenant.
 async fn round(env: &NeighborEnv, registry: &RunnerRegistry) -> Vec<(String, usize)> {
     match registry.run("r").await.unwrap().unwrap() {
         RoundAttempt::Ran { .. } => env.work(100).await,
@@ -64,7 +64,7 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
     }
     assert_eq!(event["hurt"].as_array().map(Vec::len), Some(4));
 
-    // 1 to 0.2: of 21 jobs, 5 are each other's and 1 is its own.
+    // With weights 1 and 0.2: of 21 jobs each other tenant gets 5 and the noisy one 1.
     let mut got = [("a", 0), ("b", 0), ("c", 0), ("d", 0), ("loud", 0)].map(|(name, jobs)| (name.to_owned(), jobs));
     for _ in 0..5 {
         for (tenant, jobs) in round(&env, &registry).await {
@@ -81,7 +81,7 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
     assert_eq!(weight(&env, "loud").await, 1000);
     let released = env.throttle_events().await.remove(1);
     assert_eq!((released.0.as_str(), &released.1["reason"]), ("tenant.throttle_released", &json!("expired")));
-    // What it is ahead or behind stays when a weight changes, so the first round may be off by one.
+    // A tenant keeps its lag when its weight changes, so the first round may differ by one.
     let after = round(&env, &registry).await;
     assert!(after.len() == 5 && after.iter().all(|(_, jobs)| (3..=5).contains(jobs)), "{after:?}");
     assert_eq!(round(&env, &registry).await.iter().map(|(_, jobs)| jobs).sum::<usize>(), 20);
@@ -97,7 +97,7 @@ async fn a_throttle_lowers_the_weight_at_every_priority() {
     let levels = env.store().next_tenants("r", "q", 100, false).await.unwrap().levels;
     let loud = levels.iter().filter_map(|level| level.tenants.iter().find(|tenant| tenant.name == "loud"));
     assert_eq!(loud.map(|tenant| tenant.weight.thousandths()).collect::<Vec<_>>(), [200, 200]);
-    // One that ends and begins again at a priority is throttled there once, not twice.
+    // A tenant that leaves a priority and returns is throttled there once, not twice.
     env.client.delete(&format!("/v1/jobs/{before}")).await.expect(200);
     env.client.enqueue(job).await;
     assert_eq!(weight(&env, "loud").await, 200);
@@ -112,7 +112,7 @@ async fn a_weight_of_its_own_is_what_it_was_however_small() {
     let own = rule(10, |rule| _ = rule.weights.fixed.insert("loud".to_owned(), Weight::from_thousandths(130)));
     let (env, _registry) = planned(throttling(), own).await;
     env.look_for(20).await;
-    // A fifth would be less than what is served at all.
+    // A fifth would be below the smallest weight.
     assert_eq!(weight(&env, "loud").await, 50);
     let event = env.throttle_events().await.remove(0).1;
     assert_eq!((&event["original_weight"], &event["effective_weight"]), (&json!(0.13), &json!(0.05)));
@@ -133,7 +133,7 @@ async fn who_comes_back_while_it_is_throttled_is_throttled() {
     env.push("loud", 10).await;
     env.push("a", 10).await;
     assert_eq!((weight(&env, "loud").await, weight(&env, "a").await), (200, 1000));
-    // The figures are calm for a minute, so it is let go before its time.
+    // The tenant is calm for a minute, so it is released before the throttle expires.
     env.look_for(70).await;
     assert_eq!(weight(&env, "loud").await, 1000);
     assert_eq!(env.throttle_events().await.last().unwrap().1["reason"], "calm");

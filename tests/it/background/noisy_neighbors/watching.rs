@@ -1,4 +1,4 @@
-//! Who looks: one process at a time, once per change, and never at equals.
+//! The watcher: one process at a time, one event per change, and no throttle among equal tenants.
 
 use super::*;
 use crate::support::eventually;
@@ -14,14 +14,14 @@ async fn two_processes_throttle_once_and_one_takes_over() {
         assert!(one.unwrap() + two.unwrap() <= 1);
     }
     assert_eq!(env.kinds().await, ["tenant.throttled"]);
-    // Whoever decided is gone; its lease ends.
+    // The process that decided is gone; its lease expires.
     let _: i64 = env.redis.command(&["DEL", "fg:{default}:noise:lock"]).await;
     for _ in 0..60 {
         env.clock.advance(5 * SECOND);
         other.neighbors.look("three").await.unwrap();
     }
     assert_eq!(env.kinds().await[..2], ["tenant.throttled", "tenant.throttle_released"]);
-    // A decision that comes late, from one that decides no more, changes nothing.
+    // A late decision of a former lease holder changes nothing.
     let late = fairgate::store::ThrottleUpdate { id: "a".to_owned(), after: "{}".to_owned(), ..Default::default() };
     assert_eq!(env.store().apply_throttles(Some("one"), std::slice::from_ref(&late)).await.unwrap(), 0);
     assert_eq!(env.store().apply_throttles(None, std::slice::from_ref(&late)).await.unwrap(), 1);

@@ -1,5 +1,5 @@
-//! Producers and workers while replies of Redis break off, or Redis itself is killed: what was accepted is done once, and when
-//! everybody has finished no job is leased.
+//! Producers and workers while replies of Redis break off, or Redis is killed: accepted jobs are done once, and at the
+//! end no job is leased.
 
 use crate::support::{ChaosProxy, Client, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const WORKERS: usize = 4;
 const CUTS: usize = 200;
 const KILLS: usize = 25;
-/// Long enough that the reply to a fetch takes several packets, so that a kill finds one half sent.
+/// Large enough that the reply to a fetch takes several packets, so that a kill can hit a half-sent one.
 const PADDING: usize = 4_000;
 /// Shorter than an outage of the test.
 const CALL_TIMEOUT: Duration = Duration::from_millis(300);
@@ -38,7 +38,7 @@ impl Load {
         self.closing.load(Ordering::SeqCst)
     }
 
-    /// Sends a request until it succeeds; a conflict is a success that an earlier attempt had.
+    /// Repeats a request until it succeeds; a conflict means that an earlier attempt succeeded.
     async fn insist(&self, path: &str, body: serde_json::Value) {
         loop {
             let answer = self.client.post(path, body.clone()).await;
@@ -50,7 +50,7 @@ impl Load {
         }
     }
 
-    /// Pushes jobs under ids of its own, so that one whose answer was an error can be pushed again.
+    /// Pushes jobs with explicit ids, so that a push that returned an error can be repeated.
     async fn produce(self) {
         while !self.is_closing() {
             let ids: Vec<String> = (0..JOBS_A_FETCH).map(|_| fairgate::job::id::generate()).collect();
@@ -78,7 +78,7 @@ impl Load {
         }
     }
 
-    /// Lets everybody work while something is disturbed, then lets them finish; the final account.
+    /// Runs the load during a disturbance and until all jobs are done; returns the results.
     async fn run(app: &TestApp, disturb: impl AsyncFnOnce()) -> Ledger {
         let load = Load { client: app.client.clone(), ledger: Arc::default(), closing: Arc::default() };
         let producers: Vec<_> = (0..2).map(|_| tokio::spawn(load.clone().produce())).collect();
@@ -88,7 +88,7 @@ impl Load {
         for task in producers.into_iter().chain(workers) {
             task.await.expect("no request was answered with 500");
         }
-        // What was handed back while the last worker left.
+        // Jobs that were returned while the last worker stopped.
         eventually("nothing is leased or waits", async || {
             for id in app.client.fetch("q", 50).await.job_ids() {
                 *load.ledger.lock().unwrap().delivered.entry(id.clone()).or_default() += 1;
@@ -144,7 +144,8 @@ async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
     let redis = Arc::new(TestRedis::durable());
     let proxy = ChaosProxy::start(&redis).await;
     let app = behind(&redis, &proxy, CALL_TIMEOUT).await;
-    // What Redis has answered is on disk, so that a kill loses nothing. It forgets the setting, so it is told before others are.
+    // Acknowledged writes are on disk, so that a kill loses nothing. A restarted Redis forgets the setting, so it is
+    // set first.
     let keep_all = async || redis.command::<()>(&["CONFIG", "SET", "appendfsync", "always"]).await;
     keep_all().await;
     let completed = async || -> i64 {
@@ -155,7 +156,7 @@ async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
         for _ in 0..KILLS {
             let before = completed().await;
             eventually("work goes on", async || completed().await > before + 10).await;
-            // A reply breaks off, and there is no connection to ask again before the call is given up.
+            // A reply breaks off, and no connection is available for a repeat before the call times out.
             let cuts = proxy.cuts();
             proxy.cut_one_of(2);
             eventually("a reply broke off", async || proxy.cuts() > cuts).await;

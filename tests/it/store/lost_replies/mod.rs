@@ -1,4 +1,5 @@
-//! Replies of Redis that break off or never come: calls are sent again, and no job stays leased to nobody.
+//! Replies of Redis that break off or never arrive: calls are repeated, and no job stays leased to a worker that does
+//! not have it.
 
 mod ledger;
 
@@ -8,7 +9,7 @@ use fairgate::config::{Config, Role, StoreUrl};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A fairgate behind a proxy and another straight on the same Redis. Neither has a tick, so nothing but the answer to a lost
+/// A fairgate behind a proxy and another directly on the same Redis. Neither has a tick, so only the handling of a lost
 /// reply brings a job back.
 struct LostReplyEnv {
     app: TestApp,
@@ -29,9 +30,9 @@ impl LostReplyEnv {
         })
         .await;
         let direct = TestApp::start_on(redis, Clock::System, only_api).await;
-        // Scripts are known to Redis before anything is disturbed, so that each call is one request.
+        // Scripts are loaded before faults are armed, so that each call is one request.
         for outcome in ["ack", "nack"] {
-            // Nothing comes due later, which a fetch would be told before it leases anything.
+            // No job becomes due later, because a fetch would handle it before leasing.
             let job = json!({"type": "test.job", "args": [], "queue": "warm", "retry": {"max_attempts": 1}});
             let id = direct.client.enqueue(job).await;
             direct.client.fetch("warm", 1).await;
@@ -41,7 +42,7 @@ impl LostReplyEnv {
         LostReplyEnv { app, direct, proxy }
     }
 
-    /// Sends a request whose reply from Redis, known by a text in the request, meets with a fault.
+    /// Sends a request with a fault for its reply from Redis; the call is recognised by a text in it.
     async fn post_under(&self, fault: Fault, pattern: &str, path: &str, body: serde_json::Value) -> Answer {
         self.proxy.arm_with(fault, pattern);
         let answer = self.app.client.post(path, body).await;
