@@ -155,5 +155,5 @@ fn files_that_are_compiled_in_are_part_of_the_image() {
             }
         }
     }
-    assert!(outside > 0, "the page of errors is one");
+    assert!(outside > 0, "the page of errors is a file outside src");
 }

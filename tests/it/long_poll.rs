@@ -17,7 +17,7 @@ const LONG: u64 = 30_000;
 
 /// Runs a test that must be shorter than a long poll.
 async fn promptly<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), test).await.expect("nobody waited in vain")
+    tokio::time::timeout(Duration::from_secs(10), test).await.expect("every waiting fetch got a job")
 }
 
 fn request(queues: &[&str], worker: &str) -> Value {
@@ -32,7 +32,7 @@ fn poll(client: &Client, body: Value) -> JoinHandle<Answer> {
 
 /// Waits until this number of fetches are long polling.
 async fn waiting(app: &TestApp, count: i64) {
-    eventually("that many fetches wait", async || app.app.metrics.http.long_polls().count() == count).await;
+    eventually("this number of fetches wait", async || app.app.metrics.http.long_polls().count() == count).await;
 }
 
 /// Sends long polls one after the other, each when the one before is waiting.

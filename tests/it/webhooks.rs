@@ -112,7 +112,7 @@ async fn events_arrive_signed_and_only_those_that_were_asked_for() {
     assert_eq!(
         client.get("/v1/webhooks/deliveries").await.at("/pagination/total"),
         &json!(0),
-        "nothing is left of them"
+        "nothing of them remains"
     );
 }
 
@@ -133,7 +133,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
     let all = received(&server, 3).await;
     let delivery = |request: &Request| header(request, "x-ojs-delivery-id").to_owned();
     assert!(all.iter().all(|request| delivery(request) == delivery(&first[0])));
-    eventually("it is taken", async || {
+    eventually("the job is accepted", async || {
         client.get("/v1/webhooks/deliveries").await.at("/pagination/total") == &json!(0)
     })
     .await;

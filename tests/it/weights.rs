@@ -124,7 +124,7 @@ async fn an_answer_of_bad_values_only_is_no_success() {
     let server = answering(weights(json!({"a": "much"}))).await;
     let asker = Asker::new(&server.uri(), LONG, None);
     assert_eq!(asker.ask().await.unwrap().invalid_total, 1);
-    assert_eq!(asker.source.status().last_success_at, None, "last-good weights go on ageing");
+    assert_eq!(asker.source.status().last_success_at, None, "the age of the last weights keeps increasing");
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 5);
     let status = asker.source.status();
-    assert_eq!((status.breaker, status.errors_total), (State::Open, 5), "what was not sent is no error");
+    assert_eq!((status.breaker, status.errors_total), (State::Open, 5), "a cancelled request is not an error");
     for line in [
         r#"fairgate_weights_requests_total{rule="reports",outcome="status"} 5"#,
         r#"fairgate_weights_requests_total{rule="reports",outcome="breaker_open"} 3"#,
@@ -264,11 +264,11 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
     Mock::given(method("POST")).respond_with(weights(json!({"a": 1}))).mount(&server).await;
     asker.clock.advance(1);
     assert_eq!(asker.source.status().breaker, State::HalfOpen);
-    assert!(asker.ask().now_or_never().is_none(), "a probe that its asker gives up");
-    asker.ask().await.expect("another one may probe");
+    assert!(asker.ask().now_or_never().is_none(), "a probe that its caller cancels");
+    asker.ask().await.expect("another probe is allowed");
     let status = asker.source.status();
     assert_eq!((status.breaker, status.last_success_at), (State::Closed, Some(NOW + 3_000)));
-    asker.ask().await.expect("all is well");
+    asker.ask().await.expect("the probe succeeds");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn remove(client: &Client, path: &str, body: Value) -> Answer {
 
 /// Waits until activity counting is on or off, which a process decides after its start.
 async fn counts_activity(app: &TestApp, is_counted: bool) {
-    eventually("it is decided what is counted", async || {
+    eventually("activity counting is on or off", async || {
         let counted: Option<String> = app.redis.command(&["HGET", "fg:{default}:state", "throttled"]).await;
         counted.is_some() == is_counted
     })
@@ -253,7 +253,7 @@ async fn workers_are_listed_and_told_to_stop() {
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0);
     let beat = client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await;
     assert_eq!(beat.at("/state"), &json!("quiet"));
-    assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0, "a sign of life changes nothing about that");
+    assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0, "a heartbeat does not change it");
     client.post("/v1/admin/workers/w1/resume", json!({})).await.expect(200);
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 1);
     client.post("/v1/admin/workers/w2/terminate", json!({})).await.expect(200);

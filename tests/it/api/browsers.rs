@@ -132,7 +132,7 @@ async fn preflight_requests_are_answered_for_origins_that_are_listed() {
     let (status, origin) = ask(address, "POST", &[("origin", OWN)], "access-control-allow-origin").await;
     assert_eq!((status, origin.as_str()), (201, OWN));
     assert_eq!(ask(address, "POST", &[("origin", OWN)], "vary").await.1, "Origin");
-    assert_eq!(ask(address, "POST", &[], "vary").await, (201, "Origin".to_owned()), "caches have to know");
+    assert_eq!(ask(address, "POST", &[], "vary").await, (201, "Origin".to_owned()), "caches need the Vary header");
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ async fn a_jobs_own_member_never_replaces_one_of_the_answer() {
         assert_eq!(
             answer.text.matches("\"job\":").count(),
             2,
-            "the answer's and, inside it, the client's: {}",
+            "one traceparent of the response and, inside, one of the client: {}",
             answer.text
         );
     }

@@ -39,7 +39,7 @@ async fn silent_clients_do_not_lock_others_out() {
     for _ in 0..8 {
         silent.push(Connection::open(app.app.address).await);
     }
-    assert!(Connection::open(app.app.address).await.is_usable().await, "those before it have lost their places");
+    assert!(Connection::open(app.app.address).await.is_usable().await, "the older events were removed from the stream");
     for connection in &mut silent {
         assert!(connection.is_closed_by_the_server().await);
     }
@@ -78,8 +78,12 @@ async fn an_idle_connection_is_closed() {
     let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     client.get(format!("{}/ready", app.client.base())).send().await.unwrap();
     let open = app.app.metrics.http.connections();
-    eventually("so is one of HTTP/2", async || open.get() == 0).await;
-    client.get(format!("{}/ready", app.client.base())).send().await.expect("the client knows, and opens another one");
+    eventually("an HTTP/2 connection is closed as well", async || open.get() == 0).await;
+    client
+        .get(format!("{}/ready", app.client.base()))
+        .send()
+        .await
+        .expect("the client notices and opens another connection");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +101,7 @@ async fn a_client_that_takes_no_response_loses_its_connection() {
 
     let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     let response = client.get(format!("{}{path}", app.client.base())).send().await.unwrap();
-    eventually("so is one of HTTP/2", async || open.get() == 0).await;
+    eventually("an HTTP/2 connection is closed as well", async || open.get() == 0).await;
     assert!(is_counted(&app, "send_timeout"));
     response.bytes().await.expect_err("the rest was not sent");
 }
@@ -141,7 +145,7 @@ async fn clients_that_wait_or_are_slow_are_served() {
     let download = async {
         let mut connection = Connection::open(app.app.address).await;
         connection.send(&request("GET", &format!("/ojs/v1/jobs/{large}"), &[], None)).await.expect("sent");
-        assert!(connection.take(18 << 20, FOR_LONG / 10).await, "all of it comes");
+        assert!(connection.take(18 << 20, FOR_LONG / 10).await, "the whole response arrives");
     };
     tokio::join!(long_poll, stream, upload, download);
 }

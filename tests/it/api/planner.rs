@@ -172,8 +172,8 @@ async fn held_tenants_count_in_staged_figures_and_gauges() {
     assert_eq!((held.at("/promoted"), held.at("/reason")), (&json!(0), &json!("hold")));
     let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
     assert_eq!(stats.at("/staged"), &json!({"jobs": 23, "tenants": 2, "oldest_age_ms": 300_000}));
-    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(0), "nobody waits for a turn");
-    assert_eq!(stats.at("/fairness/jain_index"), &json!(1.0), "a hold is not unfair");
+    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(0), "no tenant waits for its turn");
+    assert_eq!(stats.at("/fairness/jain_index"), &json!(1.0), "holding a tenant does not count as unfair");
     let metrics = app.client.get("/metrics").await.text;
     for line in
         [r#"fairgate_staged_tenants{rule="reports"} 2"#, r#"fairgate_staged_oldest_seconds{rule="reports"} 300.0"#]
@@ -286,7 +286,7 @@ async fn a_planner_works_by_itself_and_a_pause_holds_it() {
     assert_eq!(fetched_tenants(&app, 10).await.len(), 0);
     resume(&app).await;
     let mut got = 0;
-    eventually("all jobs are promoted as workers take them", async || {
+    eventually("all jobs are promoted as workers fetch them", async || {
         got += fetched_tenants(&app, 5).await.len();
         got == 25
     })

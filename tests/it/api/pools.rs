@@ -163,7 +163,11 @@ async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
 
     app.client.delete(&format!("{POOLS}/b")).await.expect(200);
     app.client.enqueue_into("a").await;
-    assert_eq!(order(&app, json!({"pool": "a", "worker_id": "w"})).await, "a", "a pool that is gone binds nobody");
+    assert_eq!(
+        order(&app, json!({"pool": "a", "worker_id": "w"})).await,
+        "a",
+        "a deleted pool does not affect its former workers"
+    );
     app.client.post("/v1/workers/heartbeat", json!({"pool": "a", "worker_id": "w"})).await.expect(200);
 }
 
@@ -200,7 +204,7 @@ async fn what_is_set_at_run_time_stays_and_the_files_pools_follow_the_file() {
     app.app.shut_down().await;
 
     let app = TestApp::start_on(redis, Clock::System, |_| {}).await;
-    assert_eq!(source(&app, "filed").await.0, 404, "gone with the file's");
+    assert_eq!(source(&app, "filed").await.0, 404, "the file's setting is removed as well");
     assert_eq!(source(&app, "added").await.0, 200);
 }
 

@@ -37,7 +37,7 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     assert_eq!(client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     client.ack(&active).await.expect(200);
     app.clock.advance(1000);
-    eventually("what is due still comes due", async || client.state(&later).await == "available").await;
+    eventually("scheduled jobs still become due", async || client.state(&later).await == "available").await;
     assert_eq!(client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     // Other queues of the same request are served.
     let other = client.enqueue_into("other").await;
@@ -195,7 +195,7 @@ async fn the_oldest_is_dropped_where_that_is_asked_for() {
     assert_eq!((&dropped["error"]["type"], &dropped["completed_at"]), (&json!("overflow"), &Value::Null));
     let batch: Vec<Value> = (0..3).map(|_| json!({"type": "t.job", "args": [], "options": {"queue": "q"}})).collect();
     client.post("/v1/jobs/batch", json!({"jobs": batch})).await.expect(429);
-    assert_eq!(stats(client, "q").await["available"], 2, "more than ever fits drops nobody");
+    assert_eq!(stats(client, "q").await["available"], 2, "a batch larger than the queue drops no waiting job");
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     let path = format!("{LIMITS}/api");
     let paused = put(&app, &path, json!({"concurrency": 0, "expires_at": "+PT1M"})).await.expect(200);
     assert_eq!(paused.at("/concurrency"), &json!({"limit": 0, "active": 0, "available": 0}));
-    assert_eq!(paused.at("/rate/limit"), 50, "what it does not name holds as before");
+    assert_eq!(paused.at("/rate/limit"), 50, "limits it does not set are unchanged");
     assert_eq!(
         (paused.at("/waiting_count"), paused.text_at("/override/expires_at")),
         (&json!(10), "2027-01-15T08:01:00.000Z")
@@ -99,13 +99,13 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     app.clock.advance(59_999);
     assert_eq!(fetched(&app, "q").await, 0);
     app.clock.advance(1);
-    assert_eq!(fetched(&app, "q").await, 2, "it is over");
+    assert_eq!(fetched(&app, "q").await, 2, "it has ended");
     assert!(limit(&app, "api").await["override"].is_null());
     app.client.delete(&path).await.expect(404);
 
     let wider = put(&app, &path, json!({"concurrency": 5, "expires_at": "2027-01-16T00:00:00Z"})).await.expect(200);
     assert_eq!(wider.at("/concurrency/available"), 3);
-    assert_eq!(fetched(&app, "q").await, 3, "who waited for the limit may go");
+    assert_eq!(fetched(&app, "q").await, 3, "jobs that waited for the limit can run");
     put(&app, &path, json!({"rate": {"limit": 6, "period": "PT1H"}})).await.expect(200);
     let state = limit(&app, "api").await;
     assert_eq!(
@@ -182,7 +182,7 @@ async fn a_key_that_nobody_has_used_can_be_overridden() {
         app.client.delete(&path).await
     });
     removed.expect(200);
-    assert_eq!(got.expect(200).job_ids().len(), 1, "a fetch that waits is answered when the override goes");
+    assert_eq!(got.expect(200).job_ids().len(), 1, "a long poll returns when the override ends");
 
     put(&app, &format!("{LIMITS}/unused"), json!({"concurrency": 0})).await.expect(200);
     let last = app.client.delete(&format!("{LIMITS}/unused")).await.expect(200);

@@ -87,9 +87,13 @@ async fn the_config_is_changed_in_parts_and_acts_at_once() {
     let changed = put(&app, json!({"starvation_prevention": {"max_consecutive": 7}, "tenant_fairness": null})).await;
     let changed = changed.expect(200);
     assert_eq!(changed.at("/starvation_prevention/max_consecutive"), 7);
-    assert_eq!(changed.at("/starvation_prevention/min_dispatch_ratio"), &json!(0.05), "what is not named stays");
+    assert_eq!(
+        changed.at("/starvation_prevention/min_dispatch_ratio"),
+        &json!(0.05),
+        "members that are not set are unchanged"
+    );
     assert_eq!(changed.at("/tenant_fairness/weights"), &json!({"acme": 2}));
-    assert_eq!(put(&app, changed.body.clone()).await.expect(200).body, changed.body, "an answer can be sent back");
+    assert_eq!(put(&app, changed.body.clone()).await.expect(200).body, changed.body, "a response can be sent back");
     assert_eq!(app.client.get(CONFIG).await.body, changed.body);
 
     for (tenant, jobs) in [("noisy", 6), ("acme", 4), ("beta", 2)] {

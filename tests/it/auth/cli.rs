@@ -53,7 +53,7 @@ async fn keys_are_made_listed_and_revoked_without_a_server_and_servers_hear_of_i
     })
     .await;
     assert!(keys(&["revoke", id]).status.success());
-    eventually("the server has heard", async || {
+    eventually("the server has read the keys", async || {
         Caller::new(&server.client, &bound).get("/v1/jobs/none").await.status == 401
     })
     .await;

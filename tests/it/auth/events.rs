@@ -53,7 +53,7 @@ async fn a_tenant_sees_its_jobs_promoted() {
     admin.enqueue(job("beta")).await;
     admin.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
     let acme = caller(&app, "acme-operator");
-    eventually("both are told", async || {
+    eventually("both streams report the event", async || {
         let answer = acme.get("/v1/events").await.expect(200);
         let events = answer.at("/events").as_array().cloned().unwrap_or_default();
         let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
@@ -77,7 +77,8 @@ impl Stream {
 
     /// The next chunk; `None` at the end.
     async fn next(&mut self) -> Option<String> {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("it goes on or ends");
+        let next =
+            tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("the stream continues or ends");
         next.unwrap().map(|chunk| String::from_utf8_lossy(&chunk).into_owned())
     }
 

@@ -24,7 +24,7 @@ async fn the_first_key_closes_every_process_and_a_restart_opens_none() {
     let (first, second) = (on(&redis).await, on(&redis).await);
     first.client.get("/v1/queues").await.expect(200);
     let refused = first.client.post("/v1/admin/keys", json!({"name": "web", "role": "producer"})).await.expect(409);
-    assert!(refused.text.contains("role admin first"), "nobody locks themselves out: {}", refused.text);
+    assert!(refused.text.contains("role admin first"), "the last admin key cannot be revoked: {}", refused.text);
     let bound = json!({"name": "web", "role": "admin", "tenant": "acme"});
     first.client.post("/v1/admin/keys", bound).await.expect(409);
     second.client.get("/v1/queues").await.expect(200);
@@ -32,7 +32,8 @@ async fn the_first_key_closes_every_process_and_a_restart_opens_none() {
     let made = first.client.post("/v1/admin/keys", json!({"name": "root", "role": "admin"})).await.expect(201);
     let key = made.text_at("/api_key/key").to_owned();
     first.client.get("/v1/queues").await.expect(401);
-    eventually("the other process has heard", async || second.client.get("/v1/queues").await.status == 401).await;
+    eventually("the other process has read the keys", async || second.client.get("/v1/queues").await.status == 401)
+        .await;
     Caller::new(&second.client, &key).get("/v1/queues").await.expect(200);
     let reported = Caller::new(&second.client, &key).get("/v1/events?types=auth.*").await.expect(200);
     let events: Vec<_> = reported.at("/events").as_array().unwrap().iter().map(|event| &event["type"]).collect();
@@ -69,7 +70,7 @@ async fn a_key_is_rotated_without_a_gap_and_revoked_everywhere() {
     admin.delete(&format!("/v1/admin/keys/{old_id}")).await.expect(200);
     Caller::new(&app.client, &old).get("/v1/queues").await.expect(401);
     Caller::new(&app.client, &new).get("/v1/queues").await.expect(200);
-    eventually("the other process has heard", async || {
+    eventually("the other process has read the keys", async || {
         Caller::new(&other.client, &old).get("/v1/queues").await.status == 401
     })
     .await;
@@ -90,7 +91,7 @@ async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_
     let id = key("web", Role::Operator, None).id();
     app.app.keys.revoke(&id, "test").await.unwrap();
     // Sooner than two of the 5 s periods after which it reads the keys anyway.
-    tokio::time::timeout(std::time::Duration::from_secs(2), pass.ended()).await.expect("a signal told");
+    tokio::time::timeout(std::time::Duration::from_secs(2), pass.ended()).await.expect("a signal arrives");
 }
 
 #[tokio::test]
@@ -129,7 +130,8 @@ async fn an_emptied_redis_opens_nothing() {
     super::caller(&configured, "operator").get("/v1/queues").await.expect(200);
     // With access to Redis, a new key can be created, and the server that refused everybody accepts it.
     configured.app.keys.create(&key("again", Role::Admin, None), "test").await.unwrap();
-    eventually("it is heard of", async || super::caller(&runtime, "again").get("/v1/queues").await.status == 200).await;
+    eventually("the key is known", async || super::caller(&runtime, "again").get("/v1/queues").await.status == 200)
+        .await;
 }
 
 #[tokio::test]

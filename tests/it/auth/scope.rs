@@ -94,7 +94,7 @@ async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
     let fetch = json!({"queues": ["q"], "count": 9, "worker_id": "w", "fetch_id": "f"});
     let got = acme.post("/v1/workers/fetch", fetch.clone()).await.expect(200);
     assert_eq!(got.job_ids(), [ids[0].clone(), ids[2].clone()]);
-    assert_eq!(got.at("/jobs/0/worker_id"), "w", "it is called as it calls itself");
+    assert_eq!(got.at("/jobs/0/worker_id"), "w", "the worker has the name it registered with");
     assert_eq!(acme.post("/v1/workers/fetch", fetch.clone()).await.job_ids().len(), 2, "the same id, the same jobs");
     // The same names of another tenant denote other workers and other requests.
     let got = beta.post("/v1/workers/fetch", fetch).await.expect(200);
@@ -132,7 +132,7 @@ async fn a_lease_without_a_worker_is_not_everybodys() {
     assert_eq!(beat.at("/jobs_extended"), &json!([]));
     admin.delete(&format!("/v1/jobs/{id}")).await.expect(200);
     let beat = beta.post("/v1/workers/heartbeat", json!({"worker_id": "w", "active_jobs": [id]})).await.expect(200);
-    assert_eq!(beat.at("/cancelled_jobs"), &json!([]), "nor is it told what became of it");
+    assert_eq!(beat.at("/cancelled_jobs"), &json!([]), "its cancellation is not reported either");
     assert_eq!(
         beta.post("/v1/workers/fetch", json!({"queues": ["q"]})).await.expect(200).job_ids(),
         Vec::<String>::new()

@@ -166,7 +166,7 @@ async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not
     let_days_pass(&app, 4).await;
     pass_through(&app, "reused").await;
     let_days_pass(&app, 3).await;
-    assert!(queues(&app).await.contains(&"unused".to_owned()), "it was seen idle for six days");
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it was idle for six days");
     let_days_pass(&app, 1).await;
     assert_eq!(queues(&app).await, ["bounded", "limited", "paused", "pooled", "reused", "shared", "waiting"]);
     assert_eq!(app.redis.keys_with(":unused").await, Vec::<String>::new());
@@ -174,7 +174,7 @@ async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not
     assert!(!known.contains(&"unused".to_owned()), "{known:?}");
 
     pass_through(&app, "unused").await;
-    assert!(queues(&app).await.contains(&"unused".to_owned()), "it is back with its next job");
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it is counted again with its next job");
     let_days_pass(&app, 4).await;
     assert!(!queues(&app).await.contains(&"reused".to_owned()));
 }

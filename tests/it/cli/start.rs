@@ -25,7 +25,7 @@ async fn ready_is_printed_only_when_redis_answers() {
     let redis = TestRedis::start();
     redis.command::<()>(&["CONFIG", "SET", "requirepass", "hunter2"]).await;
     let mut process = Process::spawn(&["--redis", &redis.url()]);
-    eventually("it says what it waits for", async || messages(&process).contains(&"waiting for Redis".to_owned()))
+    eventually("the log says what it waits for", async || messages(&process).contains(&"waiting for Redis".to_owned()))
         .await;
     assert!(!messages(&process).contains(&"ready".to_owned()), "{}", process.logged());
     let mut connection = redis.connection_as("hunter2").await;
@@ -33,7 +33,7 @@ async fn ready_is_printed_only_when_redis_answers() {
     eventually("it is ready", async || messages(&process).contains(&"ready".to_owned())).await;
     assert_eq!(process.client.get("/ready").await.status, 200);
     assert_eq!(process.terminate(), Some(0));
-    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    eventually("the log says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
     assert!(
         process.logged().lines().all(|line| line.starts_with('{')),
         "lines follow log.format:\n{}",
@@ -50,7 +50,7 @@ async fn an_error_that_repeats_is_logged_once_with_a_count() {
         process.client.get("/v1/queues").await.expect(500);
     }
     process.terminate();
-    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    eventually("the log says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
     let log = process.logged();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("WRONGTYPE")).collect();
     assert_eq!(lines.len(), 2, "{log}");
@@ -73,7 +73,7 @@ async fn the_ready_command_asks_the_server_of_the_configuration() {
     let waiting = Process::spawn(&["--redis", "redis://127.0.0.1:1"]);
     let address = waiting.client.base().trim_start_matches("http://").to_owned();
     let ask = || fairgate(directory.path(), &["ready"], &[("FAIRGATE_SERVER__LISTEN", &address)]);
-    eventually("it says why it is not ready", async || said(&ask()).contains("the store is not available")).await;
+    eventually("the log says why it is not ready", async || said(&ask()).contains("the store is not available")).await;
     assert_eq!(ask().status.code(), Some(1));
 }
 

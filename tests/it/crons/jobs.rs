@@ -129,11 +129,7 @@ async fn its_jobs_go_through_the_same_door_as_all_others() {
     assert_eq!(client.fetch("l", 9).await.job_ids().len(), 1, "the limit holds");
     assert_eq!(made(client, "l").await, 2);
     let states = client.get("/v1/queues/p/stats").await;
-    assert_eq!(
-        (states.at("/queue/pending"), made(client, "p").await),
-        (&json!(1), 2),
-        "staged, and no more than may be"
-    );
+    assert_eq!((states.at("/queue/pending"), made(client, "p").await), (&json!(1), 2), "staged, up to the maximum");
     let skipped = events(client, "cron.skipped").await;
     assert_eq!(skipped.len(), 1);
     assert_eq!((&skipped[0]["data"]["reason"], &skipped[0]["subject"]), (&json!("queue_full"), &json!("planned")));

@@ -71,7 +71,7 @@ async fn registering_again_neither_loses_a_due_time_nor_puts_it_off() {
     patch(client, "c", json!({"enabled": false})).await.expect(200);
     app.clock.advance(10 * MINUTE);
     patch(client, "c", json!({"enabled": true})).await.expect(200);
-    assert_eq!(shown(client, "c").await["next_run_at"], "2026-01-01T00:12:00.000Z", "nothing is made up for");
+    assert_eq!(shown(client, "c").await["next_run_at"], "2026-01-01T00:12:00.000Z", "missed times are not caught up");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
     register(&process.client, cron("every", "@every 1s", json!({"overlap_policy": "allow"}))).await;
     process.kill();
     let mut connection = redis.connection().await;
-    eventually("its time has come", async || {
+    eventually("it is due", async || {
         let score: f64 =
             redis::cmd("ZSCORE").arg("fg:{default}:crons").arg("every").query_async(&mut connection).await.unwrap();
         let (seconds, _): (f64, f64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
@@ -109,5 +109,5 @@ async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
         other => panic!("no time: {other:?}"),
     };
     let first = at(0).expect("it fired");
-    assert!(at(1).is_none_or(|second| second > first + 2000), "those in between are not made up for: {fired:?}");
+    assert!(at(1).is_none_or(|second| second > first + 2000), "missed times are not caught up: {fired:?}");
 }

@@ -33,7 +33,7 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
     assert_eq!(next("half").await, "2026-03-29T01:30:00.000Z");
     // After a gap without ticks, the time after the skipped one is caught up.
     app.clock.advance(70 * MINUTE);
-    eventually("both are told of", async || events(client, "cron.skipped").await.len() == 2).await;
+    eventually("both skipped times are reported", async || events(client, "cron.skipped").await.len() == 2).await;
     for reported in events(client, "cron.skipped").await {
         let data = &reported["data"];
         assert_eq!((&data["reason"], &data["scheduled_at"]), (&json!("dst_skip"), &json!("2026-03-29T01:00:00.000Z")));

@@ -42,7 +42,7 @@ async fn thirty_two_callers_get_every_job_once() {
     for caller in callers.collect::<Vec<_>>() {
         caller.await.unwrap().into_iter().for_each(|id| *times.entry(id).or_insert(0) += 1);
     }
-    assert_eq!(times.len(), ids.len(), "each job was handed out");
+    assert_eq!(times.len(), ids.len(), "each job was delivered");
     assert!(times.values().all(|times| *times == 1), "and each of them once");
 }
 

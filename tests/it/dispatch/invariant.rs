@@ -74,7 +74,7 @@ pub async fn check(env: &DispatchEnv) {
     places.compare(&lanes);
     let live: BTreeSet<&str> = look.words("live").iter().map(|(queue, _)| queue.as_str()).collect();
     let ready: BTreeSet<&str> = look.below("ready:").map(|(queue, _)| queue).collect();
-    assert_eq!(live, ready, "queues that are live are those with something ready");
+    assert_eq!(live, ready, "live queues are those with ready lanes");
     places.check_levels(&look);
 }
 
@@ -156,7 +156,7 @@ impl Places {
             let tells = look.words(&key).contains(&("leavers".to_owned(), "1".to_owned()));
             let has_left =
                 ["left", "leaving", "moments", "sums"].map(|name| look.words(&format!("{key}:{name}")).len());
-            assert!(tells || has_left == [0; 4], "{key} does not tell of those who left: {has_left:?}");
+            assert!(tells || has_left == [0; 4], "{key} does not count departed tenants: {has_left:?}");
         }
     }
 }

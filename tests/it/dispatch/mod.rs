@@ -81,7 +81,7 @@ impl DispatchEnv {
     /// Sets a pool at run time, from the body of a PUT.
     async fn put_pool(&self, name: &str, pool: Value) {
         let pool = pool_from_json(Some(name), pool).expect("a pool");
-        self.rules.put_pool(pool).await.expect("a pool that goes with the others");
+        self.rules.put_pool(pool).await.expect("a pool that is consistent with the others");
     }
 
     /// Changes the global scheduling settings, from the body of a PUT.

@@ -60,7 +60,7 @@ async fn every_change_is_told() {
         expected.push(reported(Some("strict"), Some("strict")));
         assert_eq!(env.event_data(KIND).await, expected, "{pool}");
         env.put_pool("p", pool).await;
-        assert_eq!(env.event_data(KIND).await.len(), expected.len(), "the same again is no change");
+        assert_eq!(env.event_data(KIND).await.len(), expected.len(), "setting the same value again is not a change");
     }
     env.put_pool("p", changed("strategy", json!("weighted"))).await;
     env.rules.remove_pool("p").await.unwrap();
@@ -93,7 +93,7 @@ async fn a_pool_that_goes_while_its_jobs_run() {
     let left = env.redis.keys_with(":pool:p").await;
     assert_eq!(left, [] as [String; 0]);
     env.put_pool("p", json!({"queues": ["a"], "concurrency": 2})).await;
-    assert_eq!(env.order(of_pool("p", "anew", 5)).await, "aa");
+    assert_eq!(env.order(of_pool("p", "w3", 5)).await, "aa");
 }
 
 #[tokio::test]

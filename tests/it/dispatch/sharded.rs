@@ -56,7 +56,7 @@ async fn a_tenants_fairness_weight_is_its_share() {
         .await
         .expect(201);
     let turns = env.turns(40).await;
-    assert!(counts(&turns)["b"].abs_diff(30) <= 1, "a change holds for who waits: {turns:?}");
+    assert!(counts(&turns)["b"].abs_diff(30) <= 1, "a change applies to waiting tenants: {turns:?}");
     invariant::check(&env).await;
 }
 

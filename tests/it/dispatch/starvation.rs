@@ -31,7 +31,7 @@ async fn a_queue_nobody_took_from_for_too_long_is_next() {
     assert_eq!(env.order(of_pool("p", "", 5)).await, "bcaaa", "once each, the longest quiet first");
     env.clock.advance(15 * SECOND);
     env.push("b", 1).await;
-    assert_eq!(env.order(from(&["b"], 1)).await, "b", "whoever takes from it");
+    assert_eq!(env.order(from(&["b"], 1)).await, "b", "for workers of any pool");
     env.clock.advance(15 * SECOND + 1);
     assert_eq!(env.order(of_pool("p", "", 4)).await, "acaa", "the pool's order, where two were quiet as long");
 }
@@ -61,7 +61,7 @@ async fn after_so_many_in_a_row_another_queue_is_served() {
     assert_eq!(order, "aaabaaabaa");
     assert_eq!(env.order(from(&["c"], 40)).await.len(), 40);
     assert_eq!(env.order(from(&["b"], 40)).await.len(), 38);
-    assert_eq!(env.order(of_pool("p", "", 5)).await, "aaaaa", "where nobody else has anything");
+    assert_eq!(env.order(of_pool("p", "", 5)).await, "aaaaa", "if no other queue has jobs");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn priorities_rise_with_age() {
     assert_eq!(
         leaving(&env, 4).await,
         [(11, 0), (11, 0), (0, 1), (0, 1)],
-        "0 is 10 by now, and older than the other 10"
+        "0 has risen to 10 and is older than the other 10"
     );
     env.clock.advance(9 * MINUTE);
     push(-25).await;
@@ -217,5 +217,6 @@ async fn the_server_itself_tells_although_nobody_fetches() {
         config.policy = fairgate::config::policy_from_json(policy).unwrap();
     });
     let _ticking = ticking.await;
-    eventually("the queue is told of", async || env.event_data("scheduling.queue_starved").await.len() == 1).await;
+    eventually("the starved queue is reported", async || env.event_data("scheduling.queue_starved").await.len() == 1)
+        .await;
 }

@@ -52,7 +52,7 @@ async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
     let two = Quota { concurrency: Some(2), ..Quota::default() };
     app.store().set_limit(&fairgate::job::LimitKey::key("k"), Layer::Override, Some(&two), None).await.unwrap();
     let found = fetch_for(&app, "t39", 1).await;
-    assert_eq!(found.len(), 1, "its lane was not the one that was let go");
+    assert_eq!(found.len(), 1, "another lane was released");
     assert_eq!(app.client.job(&found[0]).await["meta"]["tenant_id"], "t39");
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     app.assert_consistent().await;

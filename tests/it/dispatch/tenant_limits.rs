@@ -125,7 +125,7 @@ async fn slots_of_a_tenant_are_never_lent() {
     assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 0);
     let place = got.iter().position(|record| tenant_of(record) == "c").unwrap();
     env.ack(&got.remove(place)).await;
-    assert_eq!(turns(&env.fetch(from(&["q"], 50)).await), "c", "to nobody else");
+    assert_eq!(turns(&env.fetch(from(&["q"], 50)).await), "c", "to no other tenant");
     env.enqueue_all(vec![job("r", Some("b"), 0); 3]).await;
     assert_eq!(env.fetch(from(&["r"], 50)).await.len(), 1);
     invariant::check(&env).await;

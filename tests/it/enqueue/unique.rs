@@ -205,7 +205,7 @@ async fn a_replaced_job_is_cancelled_wherever_it_was() {
     let last = client.enqueue(job(json!(["last"]), replace)).await;
     assert_eq!(client.state(&previous).await, "cancelled");
     app.clock.advance(2 * 3600 * SECOND);
-    assert_eq!(client.fetch("q", 9).await.job_ids(), [last], "nothing of the others is left in any queue");
+    assert_eq!(client.fetch("q", 9).await.job_ids(), [last], "the other jobs are in no queue");
     assert_eq!(count(client, "cancelled").await, 6);
 }
 

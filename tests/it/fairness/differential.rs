@@ -169,7 +169,7 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
     let mut served = 0;
     while !is_due(&stored, &returns) || !is_due(&stored, &stays) {
         served += stored.promote(1).await.len();
-        assert!(served < 110, "nobody is due");
+        assert!(served < 110, "no tenant is due");
         if stored.model.queue.tenant(&stays).is_some_and(|tenant| tenant.jobs == 2 && !tenant.weight.is_held()) {
             stored.reweigh(&[(&stays, Weight::HELD)]).await;
         }

@@ -67,7 +67,7 @@ impl<'a> Levels<'a> {
         let models = PRIORITIES.map(|priority| (priority, Model::default())).into();
         let (staged, weights, seen) = (BTreeMap::new(), HashMap::new(), HashSet::new());
         let mut levels = Levels { env, queue, models, staged, weights, seen };
-        assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that keeps others from passing");
+        assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that prevents pass-through");
         levels
     }
 
@@ -115,7 +115,7 @@ impl<'a> Levels<'a> {
         let named = [(tenant.to_owned(), weight)];
         let changed = env.store().reweigh(&env.rule.name, env.token(), &self.queue, false, &named).await;
         let differs = self.weights.get(tenant).is_some_and(|known| *known != weight);
-        assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at however many priorities");
+        assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at any number of priorities");
         self.weights.entry(tenant.to_owned()).and_modify(|known| *known = weight);
         self.models.values_mut().for_each(|model| model.reweigh(tenant, weight));
     }
@@ -147,7 +147,7 @@ impl<'a> Levels<'a> {
                 (!ids.is_empty() && !self.weights[&key.1].is_held()).then_some(key.0)
             };
             let highest = self.staged.iter().filter_map(waits).max();
-            assert_eq!(Some(priority), highest, "the highest priority of all who may be served");
+            assert_eq!(Some(priority), highest, "the highest priority of all tenants that can be served");
             let picked = self.models.get_mut(&priority).unwrap().pick();
             assert_eq!(picked.as_ref(), Some(&tenant), "as within one fair queue");
             let next = self.staged.get_mut(&(priority, tenant)).and_then(VecDeque::pop_front);

@@ -49,7 +49,7 @@ async fn a_drained_tenant_comes_back_without_credit() {
     stored.arrive(&[("a", 200), ("b", 1)]).await;
     stored.promote(60).await;
     stored.arrive(&[("b", 60)]).await;
-    assert_eq!(count(&stored.promote(20).await, "b"), 10, "no more than its share for having been away");
+    assert_eq!(count(&stored.promote(20).await, "b"), 10, "an absence gives no more than the share");
     // A tenant that enqueues one job at a time has no advantage either.
     let mut dripping = env.queue().await;
     dripping.arrive(&[("a", 100)]).await;

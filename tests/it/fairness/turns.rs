@@ -70,7 +70,7 @@ fn a_held_tenant_pins_nothing() {
     picks(&mut with, 10);
     with.reweigh("h", Weight::HELD);
     picks(&mut with, 3);
-    assert_eq!(with.queue.total(), 3000, "its leaving time is over");
+    assert_eq!(with.queue.total(), 3000, "its departure time has passed");
     picks(&mut without, 30);
     let got = picks(&mut with, 300);
     assert_eq!(got.matches('a').count(), picks(&mut without, 300).matches('a').count());

@@ -28,7 +28,7 @@ async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
     }
     let beat = json!({"worker_id": "w1", "active_jobs": [active]});
     let answer = app.client.post("/v1/workers/heartbeat", beat).await.expect(200);
-    assert_eq!(answer.at("/cancelled_jobs"), &json!([active]), "its worker is told");
+    assert_eq!(answer.at("/cancelled_jobs"), &json!([active]), "its worker is notified");
     app.client.ack(&active).await.expect(409);
     app.clock.advance(60 * MINUTE);
     let queues = json!({"queues": ["q", "active", "default", "retryable"], "count": 10});

@@ -64,7 +64,7 @@ async fn jitter_spreads_retries_within_its_bounds() {
         delays.insert(app.client.nack(&id).await.expect(200).at("/retry_delay_ms").as_i64().unwrap());
     }
     assert!(delays.iter().all(|delay| (5000..=15_000).contains(delay)), "{delays:?}");
-    assert!(delays.len() > 10, "they differ: {delays:?}");
+    assert!(delays.len() > 10, "the delays differ: {delays:?}");
 }
 
 #[tokio::test]

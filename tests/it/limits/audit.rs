@@ -169,10 +169,10 @@ fn audit_lanes(keys: &Keys) {
     assert!(strays.is_empty(), "in exactly one place: {strays:?} {places:?}");
     let waiting: usize = keys.waits.values().map(BTreeMap::len).sum();
     let parked = keys.state.get("parked").map_or(0, |number| number.parse().unwrap());
-    assert_eq!((waiting, parked), (keys.parked.len(), keys.parked.len()), "who waits is parked, and counted");
+    assert_eq!((waiting, parked), (keys.parked.len(), keys.parked.len()), "waiting lanes are parked and counted");
     let alive: BTreeSet<String> =
         keys.ready.iter().filter(|(_, lanes)| !lanes.is_empty()).map(|(queue, _)| queue.clone()).collect();
-    assert_eq!(keys.live, alive, "queues that have something ready");
+    assert_eq!(keys.live, alive, "queues with ready lanes");
 }
 
 fn audit_counts(keys: &Keys) {
@@ -191,7 +191,7 @@ fn audit_counts(keys: &Keys) {
     }
     let active: BTreeSet<String> =
         keys.jobs.iter().filter(|(_, job)| job.0 == "active").map(|(id, _)| id.clone()).collect();
-    assert_eq!(keys.leases, active, "the leases are what runs");
+    assert_eq!(keys.leases, active, "leases match the active jobs");
 }
 
 fn audit_limits(keys: &Keys) {
@@ -216,7 +216,7 @@ fn audit_limits(keys: &Keys) {
         let leased =
             keys.jobs.iter().filter(|(_, (state, queue, lane))| state == "active" && under(limit, queue, lane));
         let leased: BTreeSet<String> = leased.map(|(id, _)| id.clone()).collect();
-        assert_eq!(keys.runs.get(limit).cloned().unwrap_or_default(), leased, "what runs under {limit}");
+        assert_eq!(keys.runs.get(limit).cloned().unwrap_or_default(), leased, "active jobs under {limit}");
     }
     let known = |limit: &String| keys.limits.contains_key(limit);
     assert!(keys.runs.keys().all(known) && keys.at.keys().all(known), "a limit's parts have a limit");
@@ -245,6 +245,6 @@ async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
         let ends = state.hold_until.is_some() || state.overridden.flatten().is_some();
         let by_time = room == 0 && (ends || !is_full && (is_used_up || state.next_start > state.now));
         let is_led = ready.iter().any(|priority| *priority >= first);
-        assert!(!by_time || is_led || wake.is_some(), "somebody looks at {limit} again: {state:?}");
+        assert!(!by_time || is_led || wake.is_some(), "a check of {limit} is scheduled: {state:?}");
     }
 }

@@ -65,7 +65,7 @@ async fn a_limit_holds_inside_one_request_and_inside_a_group_of_requests() {
     let leased = futures_util::future::join_all(requests).await;
     let sizes: Vec<usize> = leased.into_iter().map(|leased| leased.unwrap().deliver().len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 5, "{sizes:?}");
-    assert_eq!(sizes[..2], [2, 2], "whoever came first: {sizes:?}");
+    assert_eq!(sizes[..2], [2, 2], "in order of arrival: {sizes:?}");
     env.audit().await;
 }
 

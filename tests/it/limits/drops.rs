@@ -27,7 +27,7 @@ async fn what_cannot_start_is_discarded_and_told() {
     env.audit().await;
     env.ack(&jobs[0]).await;
     let next = env.push("q", limited(1)).await;
-    assert_eq!(env.fetch("q", 9).await, [next], "nothing of it lasts");
+    assert_eq!(env.fetch("q", 9).await, [next], "nothing of it remains");
     env.audit().await;
 }
 

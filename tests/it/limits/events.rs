@@ -81,7 +81,7 @@ async fn a_full_queue_is_told_of_once() {
     let released = json!({"key": "queue:q", "strategy": "concurrency", "job_id": jobs[1], "waited_ms": 700});
     assert_eq!(env.event_data("rate_limit.released").await, [released]);
     assert!(env.fetch("q", 1).await.is_empty());
-    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), 2, "a change again");
+    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), 2, "another change");
     env.audit().await;
 }
 

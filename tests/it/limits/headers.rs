@@ -29,7 +29,7 @@ async fn a_fetch_tells_of_the_limit_of_its_job() {
     assert_eq!(headers(&client.fetch("q", 2).await), ["5", "2", &reset]);
     client.enqueue_into("plain").await;
     assert_eq!(headers(&client.fetch("plain", 1).await), NONE, "the job is under no limit");
-    assert_eq!(headers(&client.fetch("empty", 1).await), NONE, "no limit holds anything back there");
+    assert_eq!(headers(&client.fetch("empty", 1).await), NONE, "no limit delays jobs there");
 }
 
 #[tokio::test]

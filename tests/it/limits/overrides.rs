@@ -157,6 +157,6 @@ async fn an_override_of_a_queue_ends_on_time_too() {
     let woken = tokio::time::timeout(std::time::Duration::from_secs(5), async {
         while signals.recv().await.unwrap() != (Signal::Ready { queue: "q".to_owned() }) {}
     });
-    assert!(woken.await.is_ok(), "fetches that wait are told");
+    assert!(woken.await.is_ok(), "long polls are notified");
     assert_eq!(env.fetch("q", 9).await, jobs);
 }

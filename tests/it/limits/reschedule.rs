@@ -67,7 +67,7 @@ async fn a_throttle_gives_each_its_exact_slot() {
     assert_eq!(env.fetch("q", 9).await, jobs[1..2], "it was due");
     let late = env.push("q", limit).await;
     assert!(env.fetch("q", 9).await.is_empty());
-    assert_eq!(slot(&env, &late).await, 1666, "behind those that were put off before");
+    assert_eq!(slot(&env, &late).await, 1666, "after those that were rescheduled before");
     env.audit().await;
 }
 
@@ -102,11 +102,11 @@ async fn concurrency_is_estimated() {
     env.ack(&jobs[0]).await;
     env.advance(SECOND).await;
     assert_eq!(env.fetch("q", 9).await, jobs[2..3]);
-    assert_eq!(slot(&env, &jobs[3]).await, 3000, "put off again, behind the others");
+    assert_eq!(slot(&env, &jobs[3]).await, 3000, "rescheduled again, after the others");
     env.audit().await;
     let paused = env.push("other", json!({"key": "p", "concurrency": 0, "on_limit": "reschedule"})).await;
     assert!(env.fetch("other", 9).await.is_empty());
-    assert_eq!(slot(&env, &paused).await, 1000 + 60 * SECOND, "a pause is looked at once a minute");
+    assert_eq!(slot(&env, &paused).await, 1000 + 60 * SECOND, "a pause is checked once per minute");
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_crowd_is_put_off_in_steps() {
 async fn a_planned_job_is_not_staged_again() {
     let env = LimitsEnv::with(|config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
     let jobs = env.push_many(1, "q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
-    assert_eq!(env.fetch("q", 9).await, jobs, "passed, because nobody waited");
+    assert_eq!(env.fetch("q", 9).await, jobs, "passed through, because no job waited");
     let later = env.push("q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
     assert!(env.fetch("q", 9).await.is_empty());
     assert_eq!(slot(&env, &later).await, 1000);

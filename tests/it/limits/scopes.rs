@@ -99,7 +99,7 @@ async fn an_override_of_the_key_holds_for_all_parts_together() {
     env.ack(&ids[0]).await;
     assert_eq!(env.fetch("a", 10).await, ids[2..3]);
     assert!(env.unset("k", Layer::Override).await);
-    assert_eq!(env.fetch("a", 10).await, ids[3..], "the override was all that held them back");
+    assert_eq!(env.fetch("a", 10).await, ids[3..], "only the override delayed them");
     env.audit().await;
 }
 

@@ -98,6 +98,6 @@ async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
     env.ack(&pushed[0]).await;
     let mut got = env.fetch("q", 3).await;
     got.extend(env.fetch("q", 3).await);
-    assert_eq!(got, pushed[2..], "its key stops one, so the other goes");
+    assert_eq!(got, pushed[2..], "one is blocked by its key, so the other runs");
     env.audit().await;
 }

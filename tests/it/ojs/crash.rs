@@ -75,7 +75,7 @@ async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() 
         runs.len() as u64 >= pushed
     })
     .await;
-    eventually("nothing is on its way", async || redis.keys_with("outbox").await.is_empty()).await;
+    eventually("the outbox is empty", async || redis.keys_with("outbox").await.is_empty()).await;
     work(&mut runs).await;
     assert_eq!(runs.len() as u64, pushed);
     let doubled: Vec<_> = runs.iter().filter(|(_, times)| **times != 1).collect();

@@ -125,7 +125,7 @@ async fn what_the_server_does_not_want_is_told() {
     assert_eq!((&refused["state"], &refused["error"]["code"]), (&json!("discarded"), &json!("envelope_too_large")));
     assert_eq!(refused.get("x_promoted_to"), None);
     let dead = app.client.get("/v1/dead-letter").await.expect(200);
-    assert_eq!(dead.job_ids(), [large.as_str()], "the other one is where it belongs");
+    assert_eq!(dead.job_ids(), [large.as_str()], "the other job is in its queue");
     let stats = stats(&app.client).await;
     assert_eq!(
         (&stats["main_queue"]["health"]["refused_total"], &stats["main_queue"]["undelivered"]),

@@ -53,7 +53,7 @@ async fn posted(server: &MockServer, to: &str) -> Vec<String> {
 }
 
 async fn delivered(app: &TestApp) {
-    eventually("all is delivered", async || {
+    eventually("all jobs are delivered", async || {
         let stats = stats(&app.client).await;
         stats["main_queue"]["undelivered"] == 0 && stats["staged"]["jobs"] == 0
     })
@@ -106,7 +106,7 @@ async fn away_in_mid_round() {
     let pushed = push(&app.client, "a", 5).await;
     delivered(&app).await;
     let posts = posted(&server, "/ojs/v1/jobs/batch").await;
-    assert_eq!(posts, [&pushed[..], &pushed, &pushed, &pushed].concat(), "the same parcel until it is taken");
+    assert_eq!(posts, [&pushed[..], &pushed, &pushed, &pushed].concat(), "the same batch until it is accepted");
     assert_eq!(stats(&app.client).await["main_queue"]["health"]["errors_total"].as_u64(), Some(0), "of looking");
 }
 
@@ -250,7 +250,7 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
         let health = &reported["main_queue"]["health"];
         assert_eq!((&health["state"], &reported["main_queue"]["undelivered"]), (&json!("busy"), &json!(4)), "{health}");
         assert!(health["retry_after_ms"].as_u64() <= Some(2000), "{health}");
-        eventually("a round tells", async || {
+        eventually("a round reports it", async || {
             let rounds = stats(&app.client).await["last_rounds"].as_array().cloned().unwrap_or_default();
             rounds.iter().any(|round| round["reason"] == "retry_after")
         })

@@ -159,7 +159,7 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
     let ledger = std::mem::take(&mut *load.ledger.lock().unwrap());
     assert!(ledger.accepted.len() > kills, "there was load all the while: {} jobs", ledger.accepted.len());
     assert_eq!(ledger.done.len(), ledger.accepted.len());
-    assert_eq!(ledger.doubled, Vec::<String>::new(), "none was handed out after it was done");
+    assert_eq!(ledger.doubled, Vec::<String>::new(), "no job was delivered after it was done");
     assert!(ledger.done.values().all(|times| *times == 1), "each was done once");
     let accepted = ledger.accepted.len() as i64;
     for (state, jobs) in [("completed", accepted), ("available", 0), ("active", 0), ("pending", 0), ("discarded", 0)] {

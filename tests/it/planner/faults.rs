@@ -53,7 +53,7 @@ async fn redis_is_emptied_in_mid_round() {
     stage(&app, &[("a", 30), ("b", 30)]).await;
     in_mid_round(&server).await;
     let _: () = app.redis.command(&["FLUSHALL"]).await;
-    assert_eq!(work(&app.client, 100).await.len(), 0, "nothing comes back from the dead");
+    assert_eq!(work(&app.client, 100).await.len(), 0, "no removed job returns");
     push(&app.client, "a", 20).await;
     assert!(status(app.store()).await.staged > 0, "the file's rules hold again");
     work_off(&app.client, 20).await;

@@ -27,7 +27,7 @@ async fn jobs_that_wait_too_long_close_it() {
     let before = depth(&app).await;
     let many = late().await;
     eventually("more rounds are skipped", async || late().await >= many + 3).await;
-    assert_eq!(depth(&app).await, before, "nothing joins what waits too long");
+    assert_eq!(depth(&app).await, before, "no job is promoted while jobs wait too long");
     let rounds = rounds(store).await;
     let last = rounds.last().unwrap();
     assert_eq!((&last["outcome"], &last["promoted"]), (&"skipped".into(), &0.into()));
@@ -46,7 +46,7 @@ async fn a_full_main_queue_closes_it() {
         rounds.iter().filter(|round| round["reason"] == "depth" && round["depth"] == 7).count()
     };
     eventually("rounds are skipped", async || full().await >= 3).await;
-    assert_eq!(depth(&app).await, 7, "filled to the brim, and no further");
+    assert_eq!(depth(&app).await, 7, "filled to the maximum and not further");
     work_off(&app.client, 40).await;
     assert!(rounds(store).await.iter().all(|round| round["depth"].as_u64().unwrap() <= 7));
 }

@@ -37,7 +37,7 @@ async fn whoever_lost_the_lock_promotes_nothing() {
 
     // A is stopped until its lock has expired.
     let mut second = None;
-    eventually("the lock runs out", async || {
+    eventually("the lock expires", async || {
         second = Some(store.begin_round(&rule, "B", Why::Run, None).await.unwrap());
         matches!(second, Some(Begun::Round(_)))
     })
@@ -53,7 +53,7 @@ async fn whoever_lost_the_lock_promotes_nothing() {
     let ended = Ended { document: json!({"by": "A"}).to_string(), ..Ended::default() };
     assert!(!store.end_round("r", &first.token, first.number, &ended).await.unwrap());
     assert!(store.end_round("r", &second.token, second.number, &ended).await.unwrap());
-    assert_eq!((depth(&app).await, status(store).await.staged), (4, 6), "none lost, none doubled");
+    assert_eq!((depth(&app).await, status(store).await.staged), (4, 6), "no job was lost or done twice");
 }
 
 /// Responds with a delay and without weights.
@@ -88,7 +88,7 @@ async fn a_round_that_lost_its_lock_says_so() {
     let Some(RoundAttempt::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::LostLock, 0));
     assert_eq!(rounds(store).await.last().unwrap()["outcome"], "lost_lock", "and records it");
-    assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "none lost, none doubled");
+    assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "no job was lost or done twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +132,7 @@ async fn a_frozen_planner_harms_nobody_when_it_thaws() {
     let holder = async || -> Option<String> { redis.command(&["HGET", "fg:{default}:plan:r:lock", "holder"]).await };
     let asked = async || server.received_requests().await.unwrap().len();
     let mut frozen = None;
-    eventually("somebody plans and waits for the webhook", async || {
+    eventually("a process plans and waits for the webhook", async || {
         let Some(holder) = holder().await else { return false };
         frozen = processes.iter().find(|process| holder.contains(&process.pid().to_string()));
         frozen.is_some() && asked().await > 0
@@ -239,7 +239,7 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
     stage(&app, &[("a", 200)]).await;
     let elsewhere = serving_on(&app.redis, &[rule]).await;
     let mut done = 0;
-    eventually("all jobs are done, long before the lock's life is over", async || {
+    eventually("all jobs are done long before the lock expires", async || {
         elsewhere.client.post("/ojs/v1/admin/planner/r/run", json!({})).await.expect(200);
         done += work(&app.client, 10).await.len();
         done == 200
@@ -261,7 +261,7 @@ async fn a_rule_that_nobody_plans_is_stalled() {
     app.clock.advance(60_000);
     assert_eq!(state().await, "running", "nothing is staged");
     stage(&app, &[("a", 3)]).await;
-    assert_eq!(state().await, "running", "they have only just come");
+    assert_eq!(state().await, "running", "the jobs have only just arrived");
     app.clock.advance(6_000);
     assert_eq!(state().await, "running");
     app.clock.advance(1);

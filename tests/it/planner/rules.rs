@@ -38,7 +38,7 @@ async fn changes_at_the_same_time_all_hold() {
     let names: Vec<String> = (0..6).map(|number| format!("r{number}")).collect();
     join_all(books.iter().zip(&names).map(|(book, name)| book.put(named(name, name)))).await.into_iter().for_each(
         |outcome| {
-            outcome.expect("each was put");
+            outcome.expect("each rule was set");
         },
     );
     let known = books[0].reload().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_rule_that_is_removed_drains() {
     }
     assert_eq!(book.remove("r").await.unwrap(), Removed::Gone);
     work_off(&app.client, 510).await;
-    eventually("nothing is left of it", async || app.redis.keys_with("plan:r").await.is_empty()).await;
+    eventually("nothing of it remains", async || app.redis.keys_with("plan:r").await.is_empty()).await;
     assert_eq!(app.redis.keys_with("fair:r:q:").await, Vec::<String>::new());
     let low: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:low"]).await;
     assert_eq!(low, Vec::<String>::new());
@@ -118,7 +118,7 @@ async fn a_rule_that_left_the_file_drains_after_the_restart() {
     first.app.shut_down().await;
     let second = planning_on(&redis, &[]).await;
     work_off(&second.client, 60).await;
-    eventually("nothing is left of it", async || redis.keys_with("plan:r").await.is_empty()).await;
+    eventually("nothing of it remains", async || redis.keys_with("plan:r").await.is_empty()).await;
 }
 
 /// A process that starts while Redis is down applies the rules of its file as soon as Redis is up.

@@ -46,7 +46,7 @@ async fn five_planners_run_one_round_an_interval() {
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= INTERVAL as i64), "{times:?}");
     assert!(rounds.iter().all(|round| round["promoted"].as_u64().unwrap() <= 2), "{rounds:?}");
     let (now, promoted) = (status(store).await, rounds.len() as i64 * 2);
-    assert_eq!(rounds.len(), times.len(), "a strict interval has no other rounds");
+    assert_eq!(rounds.len(), times.len(), "a strict interval allows no other rounds");
     // A round may have run since the list was read.
     assert!((promoted..=promoted + 4).contains(&depth(&apps[2]).await), "{now:?}");
 }
@@ -58,7 +58,7 @@ async fn a_strict_interval_lets_workers_wait() {
     let store = app.store();
     push(&app.client, "a", 3).await;
     push(&app.client, "a", 7).await;
-    assert_eq!(work(&app.client, 10).await.len(), 3, "the interval's batch, and no more");
+    assert_eq!(work(&app.client, 10).await.len(), 3, "one batch per interval and not more");
     assert_eq!(work(&app.client, 10).await.len(), 0);
     // A wake-up that started a round would be visible by now: the planner has checked and found that it is too early.
     let due = status(store).await.due;

@@ -41,7 +41,7 @@ async fn a_schedule_keeps_the_stores_time() {
         seconds.dedup();
         assert_eq!(seconds.len(), rounds.len(), "one a second: {rounds:?}");
         let spent = looks(&wrong).await + looks(&right).await;
-        assert!(spent < 100, "nobody looks all the time whether it is time: {spent} looks");
+        assert!(spent < 100, "the planner does not poll continuously: {spent} checks");
     }
 }
 

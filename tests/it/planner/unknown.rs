@@ -78,7 +78,7 @@ async fn tenants_of_known_weight_never_wait() {
     webhook.respond_with(never());
     stage(&app, &[("b", 5), ("a", 20)]).await;
     let mut got = Vec::new();
-    eventually("all jobs of the known one are done", async || {
+    eventually("all jobs of the known tenant are done", async || {
         got.extend(work(&app.client, 50).await);
         got.len() >= 20
     })
@@ -106,7 +106,7 @@ async fn many_unknown_tenants_are_asked_about_in_several_questions() {
     let asked = asked(&webhook).await;
     assert!(asked.iter().all(|tenants| tenants.len() <= 200), "{asked:?}");
     let about: std::collections::HashSet<&String> = asked.iter().flatten().collect();
-    assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 may go");
+    assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 can be promoted");
     assert_eq!(run(&registry).await.promoted, 30);
     assert_eq!(status(app.store()).await.staged, 300);
 }
@@ -177,7 +177,7 @@ async fn a_removed_rule_drains_tenants_of_unknown_weight() {
     push(&app.client, "a", 20).await;
     assert_eq!(book.remove("r").await.unwrap(), Removed::Gone);
     work_off(&app.client, 20).await;
-    eventually("nothing is left of it", async || app.redis.keys_with("fair:r:q:").await.is_empty()).await;
+    eventually("nothing of it remains", async || app.redis.keys_with("fair:r:q:").await.is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

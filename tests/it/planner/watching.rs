@@ -72,7 +72,7 @@ async fn a_reader_of_all_rules_goes_on_in_each_of_them() {
 
     let path = format!("{PLANNER}/events");
     let first = events(&app, &path, "", 1, run(&app, "r")).await;
-    assert_eq!(rounds(&first), ["\"r\" 1"], "what was before a new reader came is not sent");
+    assert_eq!(rounds(&first), ["\"r\" 1"], "a new reader does not get earlier events");
     run(&app, "r").await;
     run(&app, "s").await;
     let missed = events(&app, &path, &first[0].0, 2, async {}).await;
@@ -130,7 +130,7 @@ async fn no_answer_shows_what_may_be_secret_in_a_webhooks_url() {
     assert!(shown_again.text.contains("weights.webhook.url"), "{}", shown_again.text);
     let known = rulebook(app.store(), &[]).reload().await.unwrap();
     let url = known.rules.get("r").and_then(|rule| rule.weights.webhook.as_ref()).map(|webhook| webhook.url.as_str());
-    assert_eq!(url, Some(SECRET_URL), "what is asked is the whole URL");
+    assert_eq!(url, Some(SECRET_URL), "the request is sent to the complete URL");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -250,7 +250,7 @@ async fn last_good_weights_serve_until_they_are_too_old() {
         }
         assert_eq!(shares(&app, &registry).await, good);
         webhook.respond_with(ResponseTemplate::new(200).set_body_string("<html>"));
-        eventually("it was asked in vain", async || {
+        eventually("the webhook failed", async || {
             assert_eq!(shares(&app, &registry).await, good);
             super::rounds(app.store()).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
         })
@@ -258,7 +258,7 @@ async fn last_good_weights_serve_until_they_are_too_old() {
         assert_eq!(shares(&app, &registry).await, good, "the last good ones");
         eventually("they are too old", async || shares(&app, &registry).await == expected(after)).await;
         webhook.respond_with(weights(json!({"a": 3, "b": 1})));
-        eventually("the webhook is believed again", async || shares(&app, &registry).await == good).await;
+        eventually("webhook weights are used again", async || shares(&app, &registry).await == good).await;
     }
 }
 

@@ -31,7 +31,7 @@ async fn the_queue_grows_for_fast_workers_and_shrinks_again_for_slow_ones() {
     push(&app.client, "noisy", 1000).await;
     let fast = Worker::start(&app.redis, &WorkerOptions { takes: 0.02, ..SLOW });
     let mut deepest = 0;
-    eventually("fast workers have done some", async || {
+    eventually("fast workers have completed some jobs", async || {
         deepest = deepest.max(depth(&app.redis).await);
         fast.ran().len() >= 200
     })
@@ -40,9 +40,9 @@ async fn the_queue_grows_for_fast_workers_and_shrinks_again_for_slow_ones() {
     assert!(deepest <= 108, "{deepest} jobs in the main queue");
     drop(fast);
     let slow = Worker::start(&app.redis, &SLOW);
-    eventually("what was there for fast workers is gone", async || depth(&app.redis).await <= MOST).await;
+    eventually("the backlog for fast workers is gone", async || depth(&app.redis).await <= MOST).await;
     let (done, mut deepest) = (slow.ran().len(), 0);
-    eventually("slow workers have done some", async || {
+    eventually("slow workers have completed some jobs", async || {
         deepest = deepest.max(depth(&app.redis).await);
         slow.ran().len() >= done + 30
     })

@@ -31,7 +31,7 @@ async fn a_payload_keeps_every_byte_but_queue_and_time() {
     assert!(time.contains('.') && time.parse::<f64>().is_ok_and(|time| time > 1_700_000_000.0), "{time}");
     let expected = text.replace("\"stage\"", "\"heavy\"").replace("1690000000.123", time);
     assert_eq!(promoted[0], expected);
-    assert_eq!(app.redis.keys_with("job:").await, Vec::<String>::new(), "nobody could ask for it");
+    assert_eq!(app.redis.keys_with("job:").await, Vec::<String>::new(), "no record is kept for a job pushed by a Sidekiq client");
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_worker_runs_what_was_pushed_into_the_staging_queue_fairly_and_once() 
            puts Sidekiq::Client.push_bulk("class" => StagedJob, "args" => (0...10).flat_map { |n| [["b", n], ["c", n]] })"#,
     )
     .await;
-    eventually("all is staged", async || staged(&app.client).await == 50).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 50).await;
     pause(&app.client, "resume").await;
     let worker = Worker::start(&theirs, &WorkerOptions::default());
     let ran = worker.ran_all(50).await;
@@ -75,7 +75,7 @@ async fn the_middleware_keeps_the_queue_of_each_class_and_leaves_others_alone() 
            puts LightJob.perform_async("c", 0)"#,
     )
     .await;
-    eventually("the fair ones are staged", async || staged(&app.client).await == 10).await;
+    eventually("the jobs of the gem are staged", async || staged(&app.client).await == 10).await;
     assert_eq!(waiting(&app.redis, "queue:light").await.len(), 1);
     let tenants: Vec<Value> = {
         let list = app.client.get("/v1/admin/planner/r/tenants").await.expect(200);
@@ -106,7 +106,11 @@ async fn what_nobody_plans_passes_and_what_nobody_can_run_is_buried() {
     assert_eq!(waiting(&app.redis, "queue:own").await[0]["class"], "Unknown");
     assert_eq!(waiting(&app.redis, "queue:default").await[0]["class"], "Other");
     assert_eq!(app.redis.command::<Vec<String>>(&["ZRANGE", "dead", "0", "-1"]).await, ["not json"]);
-    assert_eq!(waiting(&app.redis, "queue:heavy").await[0]["jid"], "last", "without a tenant it is the default one's");
+    assert_eq!(
+        waiting(&app.redis, "queue:heavy").await[0]["jid"],
+        "last",
+        "without a tenant it belongs to the default tenant"
+    );
 }
 
 #[tokio::test]
@@ -131,7 +135,7 @@ async fn a_rule_that_is_full_leaves_jobs_where_they_are() {
     let text = r#"{"class":"HeavyJob","args":["a"],"queue":"stage"}"#;
     for _ in 0..10 {
         app.redis.command::<i64>(&["LPUSH", "queue:stage", text]).await;
-        eventually("it is taken", async || app.redis.command::<i64>(&["LLEN", "queue:stage"]).await == 0).await;
+        eventually("the job is accepted", async || app.redis.command::<i64>(&["LLEN", "queue:stage"]).await == 0).await;
     }
     eventually("they are staged", async || staged(&app.client).await == 10).await;
     for _ in 0..100 {
@@ -198,7 +202,7 @@ async fn retries_are_staged_again_by_the_middleware_alone() {
         app.redis.command::<i64>(&["ZADD", "retry", "1", failed]).await;
         script(&app.redis, &format!("{prelude} {COME_DUE}")).await;
         let straight = 1 - staged_again;
-        eventually("it is where it should be", async || {
+        eventually("it is in its queue", async || {
             let waits = waiting(&app.redis, "queue:heavy").await.len() as u64;
             (staged(&app.client).await, waits) == (staged_again, straight)
         })

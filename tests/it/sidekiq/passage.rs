@@ -32,7 +32,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
     assert_eq!((left.get("x_staged"), left["enqueued_at"].is_string()), (None, true));
     app.client.delete(&format!("/v1/jobs/{}", ids[0])).await.expect(409);
     let ttl: i64 = app.redis.command(&["PTTL", &format!("fg:{{default}}:job:{}", ids[0])]).await;
-    assert!(ttl > 0, "its record goes by itself");
+    assert!(ttl > 0, "its record expires");
     let counts = app.store().queue_counts("heavy").await.unwrap();
     assert_eq!((counts["pending"], counts["available"]), (1, 0));
 
@@ -66,7 +66,7 @@ async fn long_jobs_and_those_that_expire_arrive_whole() {
     let payloads = waiting(&app.redis, "queue:heavy").await;
     assert!(payloads.iter().all(|payload| payload["args"] == json!(["a", long])));
     let due: i64 = app.redis.command(&["ZCARD", "fg:{default}:due"]).await;
-    assert_eq!(due, 0, "nobody gives up what has left");
+    assert_eq!(due, 0, "a job that has left cannot be cancelled");
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_rule_that_goes_drains_into_its_sidekiq() {
     push(&app.client, "a", 20).await;
     app.client.delete("/v1/admin/planner/r").await.expect(200);
     let mut taken = 0;
-    eventually("all is promoted", async || {
+    eventually("all jobs are promoted", async || {
         taken += app.redis.command::<Vec<String>>(&["RPOP", "queue:heavy", "10"]).await.len();
         taken == 20
     })

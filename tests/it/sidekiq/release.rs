@@ -83,7 +83,7 @@ fn timeless(text: &str) -> String {
 async fn stage_and_stop(app: TestApp, theirs: &TestRedis) -> Vec<String> {
     let push = r#"20.times { |n| %w[noisy b noisy c].each { |t| puts StagedJob.perform_async(t, n) } }"#;
     let jids: Vec<String> = script(theirs, push).await.lines().map(str::to_owned).collect();
-    eventually("all is staged", async || staged(&app.client).await == 80).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 80).await;
     app.app.shut_down().await;
     jids
 }
@@ -140,7 +140,7 @@ async fn jobs_go_back_to_another_database() {
     for n in 0..5 {
         redis.command::<i64>(&["EVAL", there, "0", "LPUSH", &text.replace('%', &n.to_string())]).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 5).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 5).await;
     app.app.shut_down().await;
     released(&redis, "staging_queue = \"stage\"\ndatabase = 3", &[]).await;
     let texts: Vec<String> = redis.command(&["EVAL", there, "0", "LRANGE", "0", "-1"]).await;
@@ -206,9 +206,9 @@ async fn jobs_go_back_to_the_keys_of_the_gem_before_newer_ones_and_its_planner_i
                 stage_by_gem(theirs, tenant, number).await;
             }
         }
-        eventually("all is staged", async || staged(&app.client).await == 105).await;
+        eventually("all jobs are staged", async || staged(&app.client).await == 105).await;
         app.app.shut_down().await;
-        assert_eq!(lines(theirs, "queue:plans").await.len(), 1, "the gem goes on by itself");
+        assert_eq!(lines(theirs, "queue:plans").await.len(), 1, "the gem continues on its own");
         for tenant in TENANTS {
             stage_by_gem(theirs, tenant, 1000).await;
         }
@@ -260,7 +260,7 @@ async fn a_dry_run_counts_and_changes_nothing_and_jobs_over_http_stay() {
     for _ in 0..5 {
         redis.command::<i64>(&["LPUSH", "queue:stage", text]).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 8).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 8).await;
     app.app.shut_down().await;
     let keys = async || {
         let mut keys: Vec<String> = redis.command(&["KEYS", "*"]).await;
@@ -345,7 +345,7 @@ async fn many_tenants_and_priorities_go_back_in_order() {
         let words: Vec<&str> = ["LPUSH", "queue:stage"].into_iter().chain(texts.iter().map(String::as_str)).collect();
         redis.command::<i64>(&words).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 1500).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 1500).await;
     app.app.shut_down().await;
     assert_eq!(
         released(&redis, "staging_queue = \"stage\"", &[]).await,
@@ -378,7 +378,7 @@ async fn the_last_process_hands_back_at_exit() {
     let (mut first, mut second) = (Process::serve(&words).await, Process::serve(&words).await);
     pause(&first.client).await;
     let pushed = script(&redis, r#"100.times { |n| puts StagedJob.perform_async("a", n) }"#).await;
-    eventually("all is staged", async || staged(&first.client).await == 100).await;
+    eventually("all jobs are staged", async || staged(&first.client).await == 100).await;
     eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:importers:legacy"]).await == 2)
         .await;
     assert_eq!(first.terminate(), Some(0));
@@ -399,7 +399,7 @@ async fn what_does_not_fit_into_the_grace_stays_staged_and_is_counted() {
     for _ in 0..10 {
         redis.command::<i64>(&["LPUSH", "queue:stage", r#"{"class":"HeavyJob","args":["a"]}"#]).await;
     }
-    eventually("all is staged", async || staged(&process.client).await == 10).await;
+    eventually("all jobs are staged", async || staged(&process.client).await == 10).await;
     assert_eq!(process.terminate(), Some(0));
     assert_eq!(lines(&redis, "queue:stage").await.len(), 0);
     let log = process.logged();
@@ -419,7 +419,7 @@ async fn the_gem_gets_jobs_and_locks_back_at_exit() {
     for number in 0..70 {
         stage_by_gem(&redis, "a", number).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 70).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 70).await;
     app.app.shut_down().await;
     assert_eq!(of_gem(&redis, "a").await, ((0..70).collect(), Some(70)));
     assert_eq!(redis.command::<i64>(&["EXISTS", &format!("{KEYS}execute_lock")]).await, 0);

@@ -45,7 +45,7 @@ async fn stage_and_stop(words: &[&str], theirs: &TestRedis, jobs: usize) -> Vec<
     pause(&process.client).await;
     let push = format!(r#"{jobs}.times {{ |n| puts StagedJob.perform_async("t#{{n % 7}}", n) }}"#);
     let pushed: Vec<String> = script(theirs, &push).await.lines().map(str::to_owned).collect();
-    eventually("all is staged", async || staged(&process.client).await == jobs as u64).await;
+    eventually("all jobs are staged", async || staged(&process.client).await == jobs as u64).await;
     assert_eq!(process.terminate(), Some(0));
     pushed
 }

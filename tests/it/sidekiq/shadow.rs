@@ -170,7 +170,7 @@ async fn compare_once() -> Option<String> {
         }
     }
     let p95 = |name: &str, order: &str| tenant(&seen, name)[order]["p95_ms"].as_u64().expect("a wait");
-    assert!(p95("quiet", "planned") < p95("quiet", "as_is"), "that is what it is for");
+    assert!(p95("quiet", "planned") < p95("quiet", "as_is"), "planning shortens the waits of quiet tenants");
     // Rounds are recorded as if they had run.
     let rounds = shadow.client.get("/v1/admin/planner/r/rounds?limit=100").await.expect(200);
     let rounds = rounds.at("/items").as_array().expect("rounds").clone();
@@ -283,7 +283,7 @@ async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
     looked_at(&app, 5).await;
     proxy.arm("LLEN");
     proxy.struck().await;
-    eventually("that is told", async || seen(&app.client).await["trouble"].is_string()).await;
+    eventually("the failure is reported", async || seen(&app.client).await["trouble"].is_string()).await;
     enqueue(&theirs, "heavy", "a", 5..9).await;
     proxy.open();
     let seen = looked_at(&app, 9).await;
@@ -303,7 +303,7 @@ async fn one_process_watches_and_another_goes_on_when_it_stops() {
     let watcher = seen(&first.client).await["watcher"].clone();
     let second = start().await;
     enqueue(&theirs, "heavy", "a", 0..5).await;
-    assert_eq!(looked_at(&second, 5).await["watcher"], watcher, "any process answers for the one that watches");
+    assert_eq!(looked_at(&second, 5).await["watcher"], watcher, "any process reports for the one that watches");
     first.app.shut_down().await;
     eventually("the other one watches", async || {
         let seen = seen(&second.client).await;
@@ -351,7 +351,7 @@ async fn the_webhook_is_asked_and_its_weights_count() {
     let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     enqueue(&theirs, "heavy", "free", 0..200).await;
     enqueue(&theirs, "heavy", "paying", 0..200).await;
-    eventually("a round has gone by its weights", async || {
+    eventually("a round has used its weights", async || {
         let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
         let served = rounds.at("/items/0/served");
         let jobs = |place: usize| (served[place]["tenant_id"].clone(), served[place]["jobs"].clone());
@@ -392,7 +392,7 @@ async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
     looked_at(&app, 600).await;
     let weighs = json!({"fairness_weight": 3}).to_string();
     app.client.send("PUT", "/v1/admin/tenants/gold", Some(weighs)).await.expect(201);
-    eventually("a round has gone by it", async || {
+    eventually("a round has used it", async || {
         let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
         let served = rounds.at("/items/0/served");
         served[0]["tenant_id"] == "gold" && served[0]["jobs"] == 30 && served[0]["weight"] == 3.0

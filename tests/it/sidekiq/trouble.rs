@@ -26,7 +26,7 @@ async fn announced(app: &TestApp, cause: &str) {
 /// Waits until the recovery of the main queue is reported.
 async fn well_again(app: &TestApp) {
     let recovered = |events: Vec<(String, Value)>| events.iter().any(|(kind, _)| kind == "main_queue.recovered");
-    eventually("that it is over is announced", async || recovered(events(app, "cause").await)).await;
+    eventually("the recovery is announced", async || recovered(events(app, "cause").await)).await;
     eventually("and reported", async || {
         app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/trouble").is_null()
     })
@@ -157,14 +157,14 @@ async fn read_only() {
     let app = beside(&[often()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     theirs.command::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     push(&app.client, "a", 5).await;
-    eventually("it is told that they are on their way", async || {
+    eventually("the jobs are reported as undelivered", async || {
         app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(5)
     })
     .await;
     announced(&app, "read_only").await;
     theirs.command::<String>(&["REPLICAOF", "NO", "ONE"]).await;
     arrived(&theirs, 5).await;
-    eventually("that is told too", async || {
+    eventually("the recovery is reported as well", async || {
         app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(0)
     })
     .await;

@@ -28,7 +28,7 @@ async fn a_process_that_reads_the_staging_queue_is_reported_until_it_is_gone() {
     drop(worker);
     // A killed process counts as gone when its record has expired.
     app.redis.command::<i64>(&["DEL", "processes", &identity[0]]).await;
-    eventually("that is over", async || !events(&app, "main_queue.staging_unread").await.is_empty()).await;
+    eventually("the failure has ended", async || !events(&app, "main_queue.staging_unread").await.is_empty()).await;
     assert_eq!(events(&app, "main_queue.staging_read").await.len(), 1);
 }
 

@@ -54,11 +54,12 @@ async fn workers_of_another_redis_run_each_job_once() {
 async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let worker = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
-    eventually("it has told of itself", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
+    eventually("its process record exists", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1)
+        .await;
     worker.quiet();
     // A process sends a heartbeat every five seconds.
     let identity: Vec<String> = app.redis.command(&["SMEMBERS", "processes"]).await;
-    eventually("it has told that it is quiet", async || {
+    eventually("its process record says that it is quiet", async || {
         app.redis.command::<String>(&["HGET", &identity[0], "quiet"]).await == "true"
     })
     .await;
@@ -80,7 +81,7 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
     let rule = Rule { max_depth: 4, latency_threshold: 60_000, ..rule };
     let app = beside(&[rule], legacy(|_| {})).await;
     push(&app.client, "a", 20).await;
-    assert_eq!(run(&app.client).await["promoted"], 4, "up to the ceiling");
+    assert_eq!(run(&app.client).await["promoted"], 4, "up to the maximum");
     assert_eq!(run(&app.client).await["reason"], "depth");
     for (oldest, reason) in [
         ("{\"enqueued_at\":1.5}", Some("latency")),
@@ -103,7 +104,7 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
 async fn inspect_tells_what_is_there_and_changes_nothing() {
     let redis = TestRedis::start();
     let worker = Worker::start(&redis, &WorkerOptions { queues: &["light"], ..WorkerOptions::default() });
-    eventually("it has told of itself", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
+    eventually("its process record exists", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
     for (tenant, jobs) in [("noisy", 9), ("quiet", 1)] {
         for _ in 0..jobs {
             let payload = json!({"class": "HeavyJob", "args": [tenant], "enqueued_at": 1_700_000_000.5}).to_string();

@@ -38,7 +38,7 @@ async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow
     for _ in 0..5 {
         env.push("free").await;
     }
-    assert_eq!(depth(&env).await, 0, "what is blocked is no depth");
+    assert_eq!(depth(&env).await, 0, "blocked jobs do not count as depth");
     assert_eq!(env.round(100).await, 5, "none of the tenant that has three blocked already");
     assert_eq!(env.tenants("default").await, ["stuck"], "it is still there");
     let fetched = client.fetch("default", 10).await;

@@ -57,7 +57,7 @@ async fn a_strict_interval_is_woken_for_what_is_left_of_its_batch() {
     let env = StagingEnv::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(3), true)).await;
     env.push("a").await;
     assert_eq!(push_together(&env, &vec![planned("a"); 3]).await, [true; 3], "one too many");
-    let Begun::Round(round) = env.begin(Why::Wake).await else { panic!("two more may go") };
+    let Begun::Round(round) = env.begin(Why::Wake).await else { panic!("two more can be promoted") };
     assert_eq!((round.scheduled, round.room), (false, 2));
     assert_eq!(env.finish_round(round, 9).await, 2);
     assert!(matches!(env.begin(Why::Wake).await, Begun::Early { .. }));
@@ -111,7 +111,7 @@ async fn a_strict_interval_is_never_exceeded() {
         assert_eq!(env.begin(why).await, Begun::Early { due: super::NOON + SECOND, now: super::NOON });
     }
     env.clock.advance(SECOND);
-    let Begun::Round(round) = env.begin(Why::Tick).await else { panic!("its time has come") };
+    let Begun::Round(round) = env.begin(Why::Tick).await else { panic!("it is due") };
     assert_eq!((round.scheduled, round.room), (true, 3));
     assert_eq!(env.finish_round(round, 9).await, 2);
     // The rest of the interval's batch may pass through.

@@ -84,7 +84,7 @@ async fn nothing_passes_while_somebody_waits_at_another_priority() {
     assert_eq!(env.round(9).await, 3);
     env.client.fetch("default", 9).await;
     let passing = push(&env, &[("b", 5)]).await;
-    assert!(!env.is_staged(&passing[0]).await, "nobody waits any more");
+    assert!(!env.is_staged(&passing[0]).await, "no tenant waits any more");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn a_rule_that_drains_does_not_silence_the_other() {
     })
     .await;
     let store = app.store();
-    eventually("signals are heard", async || {
+    eventually("signals arrive", async || {
         let heard: (String, u64) = app.redis.command(&["PUBSUB", "NUMSUB", "fg:{default}:signals"]).await;
         heard.1 == 1
     })
@@ -43,7 +43,7 @@ async fn a_rule_that_drains_does_not_silence_the_other() {
     let mut signals = store.signals();
     assert_eq!(app.client.fetch("default", 9).await.job_ids().len(), 2);
     let low = async { while signals.recv().await.unwrap() != (Signal::Low { queue: "default".to_owned() }) {} };
-    tokio::time::timeout(Duration::from_secs(5), low).await.expect("the planner hears that the queue runs low");
+    tokio::time::timeout(Duration::from_secs(5), low).await.expect("the planner is notified that the queue runs low");
 
     // The last rule removes the mark.
     let round = begin(&app, &rules[0]).await;

@@ -72,7 +72,7 @@ async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
     let due = NOON + DAY / 2;
     assert_eq!(begin(NOON, due).await, Begun::Early { due, now: NOON });
     env.clock.advance(DAY / 2);
-    let Begun::Round(round) = begin(due, due + DAY).await else { panic!("its time has come") };
+    let Begun::Round(round) = begin(due, due + DAY).await else { panic!("it is due") };
     assert!(round.scheduled);
     assert_eq!(env.finish_round(round, 9).await, 1);
 

@@ -198,7 +198,7 @@ async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
     let jids: std::collections::HashSet<String> = waiting(&replica).into_iter().collect();
     assert_eq!((waiting(&replica).len(), jids.len()), (10, 10), "each once");
     assert!(replica.cli(&["INFO", "replication"]).contains("role:master"));
-    eventually("it is told to be well again", async || {
+    eventually("the recovery is reported", async || {
         let events = app.client.get("/v1/events?types=main_queue.*&limit=100").await.expect(200);
         let kinds: Vec<&str> =
             events.at("/events").as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();

@@ -190,7 +190,8 @@ async fn crons_fire_at_the_next_time_that_the_clock_shows() {
         let cron = app.client.get(&format!("/v1/cron/{name}")).await.expect(200);
         cron.text_at("/cron/next_run_at").to_owned()
     };
-    eventually("they are set to the next time", async || next("minutely").await == "2027-01-15T07:01:00.000Z").await;
+    eventually("they are advanced to the next time", async || next("minutely").await == "2027-01-15T07:01:00.000Z")
+        .await;
     assert_eq!(next("interval").await, "2027-01-15T07:01:30.000Z");
     pass(&app, 60).await;
     eventually("it fires", async || app.client.fetch("minutely", 1).await.job_ids().len() == 1).await;

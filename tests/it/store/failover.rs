@@ -78,7 +78,7 @@ async fn a_planned_failover_is_followed_although_the_old_primary_still_accepts_w
     let (_app, client) = start(&setup.sentinel.sentinel_url(), |_| {}).await;
     let Outcome { figures, .. } = fail_over(&setup, &client).await;
     let role = setup.primary.cli(&["INFO", "replication"]);
-    assert!(role.contains("role:master"), "nothing but Sentinel's word can have led away from it: {figures}");
+    assert!(role.contains("role:master"), "only Sentinel's answer can have caused the change of primary: {figures}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

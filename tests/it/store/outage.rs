@@ -68,7 +68,7 @@ async fn enqueue_all_the_while(app: &TestApp, disturb: impl AsyncFnOnce()) -> us
     disturb().await;
     stop.store(true, Ordering::SeqCst);
     for producer in producers {
-        producer.await.expect("every answer was a success");
+        producer.await.expect("every response was a success");
     }
     accepted.load(Ordering::SeqCst)
 }
@@ -159,10 +159,10 @@ async fn leases_whose_answer_was_lost_are_not_lost() {
     disturbed.store(false, Ordering::SeqCst);
     killer.await.unwrap();
     let distinct: std::collections::HashSet<&String> = got.iter().collect();
-    assert_eq!(distinct.len(), got.len(), "no job was handed out twice");
+    assert_eq!(distinct.len(), got.len(), "no job was delivered twice");
     let active = app.client.get("/v1/queues/q/stats").await.at("/queue/active").as_u64().unwrap() as usize;
     assert_eq!(active, 1000, "every job is leased");
-    assert!(got.len() >= 990, "and nearly every answer arrived: {}", got.len());
+    assert!(got.len() >= 990, "nearly every response arrived: {}", got.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,8 +193,8 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     })
     .await;
     let again = app.client.fetch("q", 2).await;
-    assert_eq!(again.job_ids(), ids, "in their old places");
-    assert_eq!(again.at("/jobs/0/attempt"), &json!(1), "and the attempt that never was is not counted");
+    assert_eq!(again.job_ids(), ids, "in their old positions");
+    assert_eq!(again.at("/jobs/0/attempt"), &json!(1), "the lost attempt is not counted");
 }
 
 #[tokio::test]

@@ -93,8 +93,10 @@ async fn two_fairgates_do_not_share_a_data_directory() {
     let (_directory, path) = data_dir();
     let _first = Process::serve(&["--data-dir", &path]).await;
     let second = Process::spawn(&["--data-dir", &path]);
-    eventually("the second one explains itself", async || second.logged().contains("is in use by another fairgate"))
-        .await;
+    eventually("the second one explains why it does not start", async || {
+        second.logged().contains("is in use by another fairgate")
+    })
+    .await;
 }
 
 #[tokio::test]

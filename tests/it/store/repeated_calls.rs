@@ -151,7 +151,7 @@ async fn a_release_sent_again_leaves_the_next_worker_alone() {
     proxy.arm(&id);
     drop(leased); // the client is gone
     proxy.struck().await;
-    assert_eq!(other.client.fetch("q", 1).await.job_ids(), [&*id], "handed back, and now w1's");
+    assert_eq!(other.client.fetch("q", 1).await.job_ids(), [&*id], "returned, and now leased to w1");
     proxy.open();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(other.client.state(&id).await, "active", "w1 works on it");

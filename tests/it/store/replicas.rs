@@ -46,7 +46,7 @@ async fn without_a_replicas_confirmation_the_answer_is_503_and_the_job_is_there(
     let id = fairgate::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     assert_eq!(client.state(&id).await, "available", "the primary has it");
-    assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id], "and a fetch waits for nobody");
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id], "a fetch waits for no replica");
     is_unconfirmed(&client.ack(&id).await);
     assert_eq!(client.state(&id).await, "completed");
 
@@ -71,7 +71,7 @@ async fn a_repeat_that_writes_nothing_is_confirmed_only_if_the_first_attempt_is(
     // On a new connection without writes.
     is_unconfirmed(&enqueue(&client, &id).await);
     replica.thaw();
-    eventually("the job is known to be safe", async || enqueue(&client, &id).await.status == 409).await;
+    eventually("the replica has confirmed the job", async || enqueue(&client, &id).await.status == 409).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +118,7 @@ async fn a_replica_is_not_used_as_if_it_were_the_primary() {
     let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone()).unwrap();
     let reason = |error: fairgate::store::Error| error.to_string();
     let wanted = format!("connected to a replica of 127.0.0.1:{}", primary.port);
-    eventually("the reason is told", async || {
+    eventually("the reason is reported", async || {
         store
             .connected_within(Duration::from_millis(50))
             .await

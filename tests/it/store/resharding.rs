@@ -50,7 +50,7 @@ async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
     assert_eq!(repeated, 0, "{figures}");
     assert_eq!(results.acked, results.accepted, "{figures}");
     let stats = client.get("/v1/queues/idle/stats").await.expect(200);
-    assert_eq!(stats.at("/queue/available"), &json!(WAITING), "what waited is all there");
+    assert_eq!(stats.at("/queue/available"), &json!(WAITING), "all waiting jobs are still there");
 }
 
 /// Asserts that requests that need the slot get 503 with Retry-After.

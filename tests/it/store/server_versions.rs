@@ -126,7 +126,7 @@ async fn retries_schedules_and_leases_come_due(version: ServerVersion) {
     client.send("POST", &format!("/v1/dead-letter/{failing}/retry"), None).await.expect(200);
     // The lease of the other job expires.
     app.clock.advance(31 * MINUTE);
-    eventually("the lease lapsed", async || client.state(&later).await != "active").await;
+    eventually("the lease expired", async || client.state(&later).await != "active").await;
     agrees(&app).await;
 }
 
@@ -165,7 +165,7 @@ async fn tenants_take_turns_within_their_limits(version: ServerVersion) {
     push(&app.client, job("b"), 20).await;
     let got = tenants(&app.client.fetch("q", 6).await);
     assert_eq!(got, ["a", "b", "a", "b", "a", "b"]);
-    assert_eq!(tenants(&app.client.fetch("q", 4).await), ["a"; 4], "b has all that it may have");
+    assert_eq!(tenants(&app.client.fetch("q", 4).await), ["a"; 4], "b has as many jobs as its limit allows");
     let stats = app.client.get("/v1/admin/tenants/b").await;
     assert_eq!(stats.status, 200, "{}", stats.text);
     agrees(&app).await;

@@ -31,7 +31,7 @@ static SEEN: LazyLock<Mutex<BTreeSet<Seen>>> = LazyLock::new(Mutex::default);
 
 /// The routes that succeeded or failed in this process so far.
 pub fn seen() -> BTreeSet<Seen> {
-    SEEN.lock().expect("nobody panics with it").clone()
+    SEEN.lock().expect("the mutex is not poisoned").clone()
 }
 
 fn close(schema: &mut Value) {
@@ -63,13 +63,13 @@ fn template(path: &str) -> Option<&'static str> {
 }
 
 fn validator(key: String, schema: &Value, components: &Value) -> Arc<Validator> {
-    if let Some(known) = VALIDATORS.lock().expect("nobody panics with it").get(&key) {
+    if let Some(known) = VALIDATORS.lock().expect("the mutex is not poisoned").get(&key) {
         return Arc::clone(known);
     }
     let whole = json!({"allOf": [schema], "components": components});
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true);
     let made = Arc::new(options.build(&whole).unwrap_or_else(|error| panic!("{key}: {error}: {schema}")));
-    VALIDATORS.lock().expect("nobody panics with it").insert(key, Arc::clone(&made));
+    VALIDATORS.lock().expect("the mutex is not poisoned").insert(key, Arc::clone(&made));
     made
 }
 
@@ -92,7 +92,7 @@ pub fn check(method: &str, path: &str, sent: Option<&str>, answer: &Answer) {
         response = DOCUMENT.pointer(name.trim_start_matches('#')).expect("a reference that resolves");
     }
     let outcome = if answer.status < 400 { "ok" } else { "error" };
-    SEEN.lock().expect("nobody panics with it").insert((method.to_owned(), template.to_owned(), outcome));
+    SEEN.lock().expect("the mutex is not poisoned").insert((method.to_owned(), template.to_owned(), outcome));
     for name in ["OJS-Version", "X-Request-Id"] {
         assert!(response["headers"].get(name).is_some() && answer.headers.contains_key(name), "{what} has no {name}");
     }

@@ -99,7 +99,7 @@ fn check_open_metrics(text: &str) -> BTreeMap<&str, &str> {
         }
         let (series, value) = line.rsplit_once(' ').expect(line);
         assert!(value.parse::<f64>().is_ok(), "{line}");
-        assert!(seen.insert(series), "a series stands there twice: {line}");
+        assert!(seen.insert(series), "duplicate series: {line}");
         let name = series.split('{').next().unwrap_or_default();
         let suffixes: &[&str] = match types.get(current).copied() {
             Some("counter") => &["_total", "_created"],

@@ -82,7 +82,7 @@ async fn schedules_have_a_limit_of_their_own() {
     past["scheduled_at"] = "2020-01-01T00:00:00Z".into();
     app.push(past).await.expect(201);
     app.clock.advance(3_600_000);
-    assert_eq!(app.fetch_for("a", 9).await.len(), 3, "what came due is scheduled no more");
+    assert_eq!(app.fetch_for("a", 9).await.len(), 3, "due jobs are no longer scheduled");
     app.push(later("a")).await.expect(201);
     app.assert_consistent().await;
 }
@@ -191,7 +191,7 @@ async fn what_counts_is_what_waits_whatever_becomes_of_it() {
         app.client.ack(&id).await.expect(200);
     }
     assert_eq!(app.jobs_of("a").await.total(), 0);
-    assert_eq!(app.redis.keys_with("tenants").await, Vec::<String>::new(), "whoever has nothing is not kept");
+    assert_eq!(app.redis.keys_with("tenants").await, Vec::<String>::new(), "tenants without jobs are not kept");
     assert_eq!(app.redis.keys_with("lane:").await, Vec::<String>::new());
     app.assert_consistent().await;
 }

@@ -55,7 +55,11 @@ async fn a_pool_serves_the_queues_of_the_tenant_that_made_it() {
         let list = of(&app, tenant, "GET", "/v1/admin/pools", Value::Null).await.expect(200);
         assert_eq!(list.at("/pagination/total"), pools, "{tenant}");
     }
-    assert_eq!(app.client.get("/v1/admin/pools").await.at("/pagination/total"), 2, "who names no tenant sees them all");
+    assert_eq!(
+        app.client.get("/v1/admin/pools").await.at("/pagination/total"),
+        2,
+        "a request without a tenant sees all of them"
+    );
     of(&app, "beta", "DELETE", "/v1/admin/pools/p", Value::Null).await.expect(200);
     of(&app, "acme", "GET", "/v1/admin/pools/p", Value::Null).await.expect(200);
     // A long poll in a pool is woken by the tenant's jobs.
@@ -351,6 +355,6 @@ async fn names_of_other_namespaces_lead_nowhere() {
     assert_eq!(
         app.client.get("/v1/queues/acme%2Fq").await.expect(200).at("/queue/active"),
         1,
-        "who names no tenant sees all"
+        "a request without a tenant sees everything"
     );
 }

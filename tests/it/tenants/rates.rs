@@ -62,7 +62,7 @@ async fn refused_jobs_do_not_count_and_windows_expire() {
     assert_eq!(stats.at("/limits/max_enqueue_rate"), &json!({"limit": 1, "current": 1, "period": "PT1S"}));
     app.clock.advance(3_600_000);
     app.store().retain().await.unwrap();
-    assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "what is over is swept");
+    assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "expired entries are removed");
 }
 
 #[tokio::test]
@@ -80,6 +80,6 @@ async fn how_fast_jobs_go_tells_when_there_is_room() {
     let few = app.client.post("/v1/jobs/batch", batch(5)).await.expect(429);
     let many = app.client.post("/v1/jobs/batch", batch(100)).await.expect(429);
     let seconds = |answer: &crate::support::Answer| answer.header("retry-after").parse::<u32>().unwrap();
-    assert_eq!((seconds(&few), seconds(&many)), (1, 1), "for the first job that is too much");
+    assert_eq!((seconds(&few), seconds(&many)), (1, 1), "for the first job over the limit");
     assert_eq!((few.at("/error/details/index"), many.at("/error/details/index")), (&json!(0), &json!(0)));
 }

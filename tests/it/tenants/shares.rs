@@ -71,7 +71,7 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
     assert_eq!(weights().await, expected(3.0));
     app.put("/v1/admin/tenants/gold", json!({"fairness_weight": 5})).await.expect(200);
     app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
-    assert_eq!(weights().await, expected(5.0), "those who wait are weighed anew by the next round");
+    assert_eq!(weights().await, expected(5.0), "the next round updates the weights of waiting tenants");
     // Promoted jobs are counted by their actual priority.
     let passed = app.client.fetch("q", 9).await.job_ids();
     app.client.ack(&passed[0]).await.expect(200);

@@ -25,7 +25,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
     app.assert_consistent().await;
     let mine = app.held_by("a", &first).await;
     app.client.ack(&mine[0]).await.expect(200);
-    assert_eq!(fetch(9).await.len(), 1, "a slot that is free is used at once");
+    assert_eq!(fetch(9).await.len(), 1, "a free slot is used at once");
     app.client.nack(&mine[1]).await.expect(200);
     assert_eq!(fetch(9).await.len(), 1);
     assert_eq!(app.jobs_of("a").await.active, 2);

@@ -26,7 +26,7 @@ async fn callbacks_follow_from_how_the_jobs_ended() {
         let results = json!([{"of": "a"}, if fails { json!(null) } else { json!(2) }]);
         assert!(callbacks.iter().all(|callback| callback["parent_results"] == results), "{callbacks:?}");
         finish(client, &callbacks[0], json!(1)).await;
-        assert_eq!(state(client, &id).await, "running", "a callback is not done");
+        assert_eq!(state(client, &id).await, "running", "a callback is not finished");
         finish(client, &callbacks[1], json!(1)).await;
         let shown = show(client, &id).await;
         assert_eq!((shown["state"].as_str(), &shown["jobs_failed"]), (Some("completed"), &json!(u8::from(fails))));

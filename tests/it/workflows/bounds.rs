@@ -66,7 +66,7 @@ async fn results_beyond_what_a_workflow_keeps_are_passed_by_reference() {
     let step = pass(client, "e").await;
     assert!(step["parent_results"].as_array().unwrap().iter().all(|result| *result == large), "4 MiB are kept");
     let last = take(client, "f").await;
-    assert_eq!(last["parent_results"][4], "e", "what has room is kept");
+    assert_eq!(last["parent_results"][4], "e", "results within the limit are kept");
     finish(client, &last, json!(1)).await;
     assert_eq!(state(client, &id).await, "completed");
 

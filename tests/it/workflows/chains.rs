@@ -77,7 +77,7 @@ async fn a_step_that_fails_for_good_ends_the_chain_and_a_retry_does_not() {
     assert_eq!(states(&failed), ["completed", "failed", "cancelled"]);
     assert_eq!((&failed["steps_completed"], &failed["failed_step_index"]), (&json!(1), &json!(1)));
     assert_eq!(failed["failed_job_ids"], json!([again["id"]]));
-    assert_eq!(failed["steps"][2].get("job_id"), None, "it never was a job");
+    assert_eq!(failed["steps"][2].get("job_id"), None, "it was never a job");
     assert!(taken(client).await.is_empty());
 }
 

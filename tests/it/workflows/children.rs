@@ -63,7 +63,7 @@ async fn a_child_without_a_tenant_inherits_it_and_one_of_another_tenant_is_refus
         assert_eq!(stored.at("/jobs/0/meta/tenant_id"), "acme");
     }
     let stats = app.client.get("/v1/admin/tenants/beta/stats").await.expect(200);
-    assert_eq!(stats.at("/total_jobs"), 0, "nothing of what was refused is stored");
+    assert_eq!(stats.at("/total_jobs"), 0, "nothing of the refused request is stored");
 }
 
 #[tokio::test]

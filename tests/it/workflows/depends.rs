@@ -22,7 +22,7 @@ async fn a_line_of_steps_is_a_chain() {
     // Steps may be given in any order.
     let body = steps(&[step("c", &["b"]), first, step("b", &["a"])]);
     let answer = client.post("/v1/workflows", body).await.expect(201);
-    assert_eq!(answer.at("/id"), answer.at("/workflow/id"), "some clients look for the workflow itself");
+    assert_eq!(answer.at("/id"), answer.at("/workflow/id"), "some clients read the workflow at top level");
     assert_eq!(answer.text_at("/workflow/type"), "chain");
     let id = answer.text_at("/id").to_owned();
     pass(client, "a").await;

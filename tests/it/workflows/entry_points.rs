@@ -107,7 +107,7 @@ async fn a_step_that_its_limit_drops_fails_the_workflow() {
     let id = begin(client, chain(vec![job("a"), dropped, job("c")])).await;
     pass(client, "a").await;
     assert!(taken(client).await.is_empty());
-    eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
+    eventually("the drop is handled", async || state(client, &id).await == "failed").await;
     assert_eq!(states(&show(client, &id).await), ["completed", "failed", "cancelled"]);
 }
 
@@ -135,6 +135,6 @@ async fn a_step_that_a_full_queue_drops_fails_the_workflow() {
     let bound = json!({"backpressure": {"max_depth": 1, "strategy": "drop_oldest"}});
     client.send("PUT", "/v1/admin/queues/q/config", Some(bound.to_string())).await.expect(200);
     client.enqueue_into("q").await;
-    eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
+    eventually("the drop is handled", async || state(client, &id).await == "failed").await;
     assert_eq!(app.redis.keys_with("todo").await, Vec::<String>::new());
 }

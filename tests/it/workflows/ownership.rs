@@ -15,7 +15,7 @@ async fn a_workflow_of_a_tenants_key_is_the_tenants_alone() {
         assert_eq!(foreign.expect(404).text_at("/error/code"), "not_found");
     }
     for own in [acme.get(&path).await, admin.get(&path).await, caller(&app, "acme-worker").get(&path).await] {
-        assert_eq!(own.expect(200).text_at("/workflow/state"), "running", "nobody has cancelled it");
+        assert_eq!(own.expect(200).text_at("/workflow/state"), "running", "it was not cancelled");
     }
     // The second step belongs to the tenant as well, although a worker of all tenants completes the first.
     let worker = caller(&app, "worker");

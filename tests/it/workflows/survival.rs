@@ -159,8 +159,8 @@ async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() 
     let again = take(client, "b").await;
     assert_eq!(again["parent_results"], json!(["a"]));
     finish(client, &again, json!(1)).await;
-    assert!(taken(client).await.is_empty(), "the chain is over");
-    eventually("nothing is left of it", async || app.redis.keys_with(id(&dead)).await.is_empty()).await;
+    assert!(taken(client).await.is_empty(), "the chain has ended");
+    eventually("nothing of it remains", async || app.redis.keys_with(id(&dead)).await.is_empty()).await;
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn what_ended_goes_with_its_retention_and_what_runs_stays() {
     client.nack(id(&failing)).await.expect(200);
     let cancelled = begin(client, group(jobs(&["v", "w"]))).await;
     client.delete(&format!("/v1/workflows/{cancelled}")).await.expect(200);
-    eventually("what ended is gone", async || {
+    eventually("finished jobs are removed", async || {
         let mut left = app.redis.keys_with("workflows").await;
         for id in [&completed, &failed, &cancelled] {
             left.extend(app.redis.keys_with(id).await);

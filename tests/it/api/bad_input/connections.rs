@@ -71,7 +71,7 @@ async fn clients_that_go_away_in_the_middle_leave_no_trace() {
         }
     }
     eventually("all of them are connected", async || open.get() == 61).await;
-    assert!(witness.is_usable().await, "others are served while they dawdle");
+    assert!(witness.is_usable().await, "others are served while slow clients hold their connections");
     drop(halves);
     eventually("they are gone", async || open.get() == 1).await;
     assert_eq!(contents.read().await, before, "nothing was stored");
@@ -100,7 +100,7 @@ async fn a_place_taken_by_a_client_that_goes_away_is_free_again() {
         halves.push(connection);
     }
     let open = app.app.metrics.http.connections();
-    eventually("both places are taken", async || open.get() == 2).await;
+    eventually("both connections are in use", async || open.get() == 2).await;
     let mut waiting = Connection::open(app.app.address).await;
     let served = tokio::spawn(async move { waiting.is_usable().await });
     halves.pop();

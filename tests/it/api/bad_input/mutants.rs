@@ -132,7 +132,11 @@ fn mutants_of_a_job_are_stored_or_refused_and_nothing_in_between() {
                 connection.send(&request("GET", &location, &[], None)).await?;
                 let shown = connection.receive().await?;
                 prop_assert_eq!(shown.status, 200, "stored, but not shown at {:?}: {}", location, shown.text());
-                prop_assert_eq!(without_wait(&shown.text()), answer.text(), "shown as it was answered");
+                prop_assert_eq!(
+                    without_wait(&shown.text()),
+                    answer.text(),
+                    "GET returns the same document as the response"
+                );
             }
             400..500 => {
                 refused.set(refused.get() + 1);

@@ -34,7 +34,7 @@ fn every_route_of_the_table_is_in_the_document_and_nothing_else() {
         routes().iter().map(|(method, path, _)| (method.to_ascii_lowercase(), (*path).to_owned())).collect();
     let document: BTreeSet<_> = operations().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
     assert_eq!(table, document);
-    assert_eq!(table.len(), routes().len(), "a route stands in the table twice");
+    assert_eq!(table.len(), routes().len(), "a route is in the table twice");
 }
 
 #[test]

@@ -46,7 +46,11 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
     let equal = shares(&[("a", 4), ("b", 4), ("c", 4), ("d", 4), ("loud", 4)]);
     assert_eq!(round(&env, &registry).await, equal);
     env.look_for(15).await;
-    assert_eq!((weight(&env, "loud").await, env.kinds().await.len()), (1000, 0), "not before it has lasted");
+    assert_eq!(
+        (weight(&env, "loud").await, env.kinds().await.len()),
+        (1000, 0),
+        "only after it has lasted for the configured time"
+    );
     env.look_for(5).await;
     assert_eq!((weight(&env, "loud").await, weight(&env, "a").await), (200, 1000));
 

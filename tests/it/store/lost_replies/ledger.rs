@@ -108,7 +108,7 @@ impl Ledger {
     fn balances(&self) {
         assert_eq!(self.done, self.accepted, "each accepted job was done");
         let doubled: Vec<_> = self.delivered.iter().filter(|(_, times)| **times > 1).collect();
-        assert_eq!(doubled, [], "none was handed out twice");
+        assert_eq!(doubled, [], "no job was delivered twice");
     }
 }
 
@@ -155,7 +155,7 @@ async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
     let ledger = Load::run(&app, async || {
         for _ in 0..KILLS {
             let before = completed().await;
-            eventually("work goes on", async || completed().await > before + 10).await;
+            eventually("jobs are still being done", async || completed().await > before + 10).await;
             // A reply breaks off, and no connection is available for a repeat before the call times out.
             let cuts = proxy.cuts();
             proxy.cut_one_of(2);

@@ -67,7 +67,11 @@ async fn a_reply_that_breaks_off_is_asked_for_again() {
     let id = answer.text_at("/job/id").to_owned();
     let wanted = json!({"queues": ["q"], "worker_id": "worker-of-cut"});
     let fetched = env.post_under(Fault::Cut, "worker-of-cut", "/v1/workers/fetch", wanted).await.expect(200);
-    assert_eq!((fetched.job_ids(), env.leases().await), (vec![id.clone()], 1), "leased once, to who asked");
+    assert_eq!(
+        (fetched.job_ids(), env.leases().await),
+        (vec![id.clone()], 1),
+        "leased once, to the worker that fetched it"
+    );
     env.post_under(Fault::Cut, &id, "/v1/workers/ack", json!({"job_id": id})).await.expect(200);
     assert_eq!((client.state(&id).await.as_str(), env.leases().await), ("completed", 0));
 
@@ -90,7 +94,7 @@ async fn a_fetch_whose_reply_never_comes_hands_its_jobs_back() {
     let wanted = json!({"queues": ["q"], "count": 2, "worker_id": "nobody"});
     let answer = env.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    eventually("the leases are handed back", async || env.leases().await == 0).await;
+    eventually("the leases are returned", async || env.leases().await == 0).await;
     let again = env.direct.client.fetch("q", 2).await;
     assert_eq!((again.job_ids(), again.at("/jobs/0/attempt")), (ids.to_vec(), &json!(1)), "as if nothing had happened");
     env.direct.assert_consistent().await;
@@ -103,7 +107,7 @@ async fn a_fetch_that_reaches_redis_late_leases_nothing() {
     let wanted = json!({"queues": ["q"], "worker_id": "nobody"});
     let answer = env.post_under(Fault::Delay, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    eventually("the fetch was called off", async || {
+    eventually("the fetch was revoked", async || {
         let noted: Option<String> = env.app.redis.command(&["HGET", "fg:{default}:state", "recalled"]).await;
         noted.is_some()
     })
