@@ -76,7 +76,7 @@ async fn a_subscription_is_kept_shown_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn events_arrive_signed_and_only_those_that_were_asked_for() {
+async fn only_requested_events_arrive_and_they_are_signed() {
     let app = start().await;
     let client = &app.client;
     let server = endpoint(&[200]).await;
@@ -117,7 +117,7 @@ async fn events_arrive_signed_and_only_those_that_were_asked_for() {
 }
 
 #[tokio::test]
-async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
+async fn failed_deliveries_are_retried_under_the_same_id_and_finally_dead() {
     let app = start().await;
     let client = &app.client;
     let server = endpoint(&[500, 429, 200]).await;
@@ -159,7 +159,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
+async fn a_clock_step_does_not_delay_the_next_attempt() {
     let app = start().await;
     let server = endpoint(&[500, 200]).await;
     subscribe(&app.client, &server.uri(), json!(["job.enqueued"])).await;
@@ -177,7 +177,7 @@ async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
 }
 
 #[tokio::test]
-async fn however_many_processes_deliver_each_event_is_sent_once() {
+async fn each_event_is_sent_once_with_any_number_of_processes() {
     let redis = Arc::new(TestRedis::start());
     let mut apps = Vec::new();
     for _ in 0..3 {
@@ -197,7 +197,7 @@ async fn however_many_processes_deliver_each_event_is_sent_once() {
 }
 
 #[tokio::test]
-async fn none_may_lead_inside() {
+async fn internal_addresses_are_refused() {
     let app = TestApp::start().await;
     let client = &app.client;
     for url in [

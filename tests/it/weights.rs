@@ -69,7 +69,7 @@ async fn raw<F: Future<Output = ()> + Send>(serve: impl FnOnce(TcpStream) -> F +
 }
 
 #[tokio::test]
-async fn a_good_answer_to_a_signed_question() {
+async fn a_valid_response_to_a_signed_request() {
     let server = answering(weights(json!({"a": 3, "b": 0.5, "c": 0, "stranger": 9, "another": "x"}))).await;
     let asker = Asker::new(&format!("{}/w?x=1", server.uri()), LONG, Some("hunter2"));
     let outcome = asker.ask().await.unwrap();
@@ -104,7 +104,7 @@ async fn without_a_secret_nothing_is_signed() {
 }
 
 #[tokio::test]
-async fn bad_values_do_not_spoil_good_ones() {
+async fn invalid_values_do_not_affect_valid_ones() {
     for bad in ["-1", "1e999", r#""3""#, "null", r#"{"a": 1}"#] {
         let body = format!(r#"{{"weights": {{"a": {bad}, "b": 2}}}}"#);
         let server = answering(ResponseTemplate::new(200).set_body_string(body)).await;
@@ -120,7 +120,7 @@ async fn bad_values_do_not_spoil_good_ones() {
 }
 
 #[tokio::test]
-async fn an_answer_of_bad_values_only_is_no_success() {
+async fn a_response_with_only_invalid_values_is_an_error() {
     let server = answering(weights(json!({"a": "much"}))).await;
     let asker = Asker::new(&server.uri(), LONG, None);
     assert_eq!(asker.ask().await.unwrap().invalid_total, 1);
@@ -128,7 +128,7 @@ async fn an_answer_of_bad_values_only_is_no_success() {
 }
 
 #[tokio::test]
-async fn each_kind_of_bad_answer_has_its_name() {
+async fn each_kind_of_invalid_response_has_its_error() {
     let html = "<html><body>Bad gateway</body></html>";
     for (answer, kind, reported) in [
         (ResponseTemplate::new(500), ErrorKind::Status, "answered 500 Internal Server Error"),
@@ -160,7 +160,7 @@ async fn each_kind_of_bad_answer_has_its_name() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn connection_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -169,7 +169,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_is_no_https() {
+async fn a_server_without_tls_is_an_error() {
     let server = answering(weights(json!({"a": 1}))).await;
     let (kind, text) = Asker::new(&format!("https://{}/", server.address()), LONG, None).ask_in_vain().await;
     assert_eq!(kind, ErrorKind::Unreachable, "{text}");
@@ -190,7 +190,7 @@ async fn the_deadline_is_for_the_whole_exchange() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut_off() {
+async fn a_response_without_end_is_cut_off() {
     let (ended, end) = tokio::sync::oneshot::channel();
     let url = raw(async |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
@@ -204,7 +204,7 @@ async fn an_answer_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_unreadable() {
+async fn a_truncated_response_is_an_error() {
     let url = raw(async |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"weights\"").await.unwrap();
         stream.shutdown().await.unwrap();
@@ -229,7 +229,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
+async fn a_failing_webhook_is_not_called_for_a_while_and_then_probed() {
     let server = MockServer::start().await;
     let broken = Mock::given(method("POST")).respond_with(ResponseTemplate::new(503)).mount_as_scoped(&server).await;
     let asker = Asker::new(&server.uri(), LONG, None);

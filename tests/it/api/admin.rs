@@ -46,7 +46,7 @@ async fn counts_activity(app: &TestApp, is_counted: bool) {
 }
 
 #[tokio::test]
-async fn queues_tell_how_many_jobs_they_processed_and_failed_within_a_minute() {
+async fn queues_report_processed_and_failed_jobs_of_the_last_minute() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     counts_activity(&app, true).await;
@@ -85,7 +85,7 @@ async fn throughput_that_is_not_counted_is_null() {
 }
 
 #[tokio::test]
-async fn totals_and_queues_are_told() {
+async fn totals_and_queues_are_reported() {
     let app = TestApp::start().await;
     let client = &app.client;
     put_jobs(client, "a", 3).await;
@@ -117,7 +117,7 @@ async fn totals_and_queues_are_told() {
 }
 
 #[tokio::test]
-async fn jobs_are_found_by_what_they_are() {
+async fn jobs_are_found_by_their_attributes() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let first = put_jobs(client, "a", 2).await;
@@ -155,7 +155,7 @@ async fn jobs_are_found_by_what_they_are() {
 }
 
 #[tokio::test]
-async fn one_that_ended_may_begin_anew() {
+async fn a_finished_job_can_be_retried() {
     let app = TestApp::start().await;
     let client = &app.client;
     let discarded = dead(client, "q", "E", "discard").await;
@@ -170,7 +170,7 @@ async fn one_that_ended_may_begin_anew() {
 }
 
 #[tokio::test]
-async fn many_are_retried_cancelled_and_deleted_only_if_that_is_meant() {
+async fn bulk_operations_need_a_filter_and_a_confirmation() {
     let app = TestApp::start().await;
     let client = &app.client;
     for _ in 0..3 {
@@ -207,7 +207,7 @@ async fn many_are_retried_cancelled_and_deleted_only_if_that_is_meant() {
 }
 
 #[tokio::test]
-async fn a_queue_is_emptied_of_the_states_that_are_named() {
+async fn purging_a_queue_removes_only_the_named_states() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     put_jobs(client, "q", 3).await;
@@ -232,7 +232,7 @@ async fn a_queue_is_emptied_of_the_states_that_are_named() {
 }
 
 #[tokio::test]
-async fn workers_are_listed_and_told_to_stop() {
+async fn workers_are_listed_and_receive_directives() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     for name in ["w1", "w2"] {
@@ -288,7 +288,7 @@ async fn a_worker_that_drains_gets_no_more_jobs() {
 }
 
 #[tokio::test]
-async fn dead_letters_have_two_doors_and_are_replayed_in_bulk() {
+async fn dead_letters_are_listed_by_two_routes_and_replayed_in_bulk() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let mut letters = Vec::new();

@@ -92,7 +92,7 @@ async fn a_page_whose_origin_is_listed_uses_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_was_made_to_point_here_leads_nowhere() {
+async fn dns_rebinding_is_refused() {
     let app = TestApp::start().await;
     let port = app.app.address.port();
     let rebound = ["--host-resolver-rules=MAP rebound.example 127.0.0.1"];
@@ -114,7 +114,7 @@ async fn ask(address: SocketAddr, method: &str, headers: &[(&str, &str)], header
 }
 
 #[tokio::test]
-async fn preflight_requests_are_answered_for_origins_that_are_listed() {
+async fn preflight_requests_succeed_for_listed_origins() {
     const OWN: &str = "https://dash.example.com";
     let app = TestApp::start_with(Clock::System, |config| config.server.cors_origins = vec![OWN.to_owned()]).await;
     let address = app.app.address;

@@ -3,7 +3,7 @@
 use crate::support::{TestApp, contract, json};
 
 #[tokio::test]
-async fn an_enqueued_job_stands_at_top_level_and_inside_job() {
+async fn an_enqueued_job_is_returned_at_top_level_and_inside_job() {
     let app = TestApp::start().await;
     let job =
         json!({"type": "mail.send", "args": [1.5], "options": {"queue": "mail", "unique": {"on_conflict": "ignore"}}});
@@ -17,7 +17,7 @@ async fn an_enqueued_job_stands_at_top_level_and_inside_job() {
 }
 
 #[tokio::test]
-async fn a_jobs_own_member_never_replaces_one_of_the_answer() {
+async fn a_member_of_a_job_never_replaces_one_of_the_response() {
     let app = TestApp::start().await;
     let job = json!({"type": "mail.send", "args": [], "job": "own", "deduplicated": "own", "unique": {"on_conflict": "ignore"}});
     let made = app.client.post("/v1/jobs", job.clone()).await.expect(201);
@@ -36,7 +36,7 @@ async fn a_jobs_own_member_never_replaces_one_of_the_answer() {
 }
 
 #[tokio::test]
-async fn queue_statistics_stand_at_top_level_and_inside_stats() {
+async fn queue_statistics_are_returned_at_top_level_and_inside_stats() {
     let app = TestApp::start().await;
     app.client.enqueue_into("mail").await;
     let stats = app.client.get("/v1/queues/mail/stats").await.expect(200);

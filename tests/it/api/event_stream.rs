@@ -42,7 +42,7 @@ async fn read(
 }
 
 #[tokio::test]
-async fn a_reader_gets_what_happens_from_now_on_and_may_go_on_later() {
+async fn a_reader_gets_new_events_and_can_resume_later() {
     let app = TestApp::start().await;
     app.client.enqueue_into("before").await;
     let text = read(
@@ -85,7 +85,7 @@ async fn a_channel_is_one_queue_or_one_job() {
 }
 
 #[tokio::test]
-async fn a_stream_is_filtered_and_tells_of_limits() {
+async fn a_stream_is_filtered_and_reports_limits() {
     let app = TestApp::start().await;
     let text = read(
         &app,
@@ -110,7 +110,7 @@ async fn a_stream_is_filtered_and_tells_of_limits() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_none_is_refused() {
+async fn an_invalid_position_is_refused() {
     let app = TestApp::start().await;
     let headers = [("accept", "text/event-stream"), ("last-event-id", "7")];
     let answer = app.client.try_send("GET", "/v1/events", &headers, None).await.unwrap().expect(400);

@@ -29,7 +29,7 @@ fn is_counted(app: &TestApp, reason: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_clients_do_not_lock_others_out() {
+async fn idle_clients_do_not_block_others() {
     let app = app(|config| {
         config.limits.max_connections = 4;
         config.server.header_timeout = SOON;
@@ -87,7 +87,7 @@ async fn an_idle_connection_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_takes_no_response_loses_its_connection() {
+async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let app = app(|config| (config.server.idle_timeout, config.server.send_timeout) = (SOON, SOON)).await;
     let args = json!(["x".repeat(9 << 20)]);
     let id = app.client.enqueue(json!({"type": "test.job", "args": args})).await;
@@ -151,7 +151,7 @@ async fn clients_that_wait_or_are_slow_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_peer_has_so_many_connections_and_no_more() {
+async fn connections_of_one_peer_are_limited() {
     let app = app(|config| config.server.max_connections_per_peer = Some(2)).await;
     let (mut first, mut second) = (Connection::open(app.app.address).await, Connection::open(app.app.address).await);
     assert!(first.is_usable().await && second.is_usable().await);

@@ -48,7 +48,7 @@ async fn fetched_tenants(app: &TestApp, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_preview_tells_what_the_round_then_does() {
+async fn a_preview_matches_the_following_round() {
     let app = start(reports()).await;
     push(&app, "acme", 9).await;
     push(&app, "beta", 3).await;
@@ -102,7 +102,7 @@ async fn a_preview_goes_by_priority_and_tenants_are_counted_once() {
 }
 
 #[tokio::test]
-async fn a_rule_tells_how_it_is() {
+async fn a_rule_reports_its_state() {
     let app = start(reports()).await;
     push(&app, "acme", 6).await;
     app.clock.advance(1500);
@@ -212,7 +212,7 @@ async fn tenants_are_listed_in_pages_and_orders() {
 }
 
 #[tokio::test]
-async fn rules_come_and_go_at_run_time() {
+async fn rules_are_created_and_deleted_at_run_time() {
     let app = start(reports()).await;
     let put = async |name: &str, rule: Value| {
         app.client.send("PUT", &format!("{PLANNER}/{name}"), Some(rule.to_string())).await
@@ -249,7 +249,7 @@ async fn rules_come_and_go_at_run_time() {
 }
 
 #[tokio::test]
-async fn rounds_are_on_record_and_told_as_they_happen() {
+async fn rounds_are_recorded_and_streamed() {
     let app = start(reports()).await;
     push(&app, "acme", 9).await;
     resume(&app).await;
@@ -275,7 +275,7 @@ async fn rounds_are_on_record_and_told_as_they_happen() {
 }
 
 #[tokio::test]
-async fn a_planner_works_by_itself_and_a_pause_holds_it() {
+async fn a_planner_runs_automatically_and_can_be_paused() {
     let mut rule = reports();
     (rule.batch, rule.strict_interval) = (Batch::Auto, false);
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![rule]).await;

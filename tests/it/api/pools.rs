@@ -108,7 +108,7 @@ async fn an_answer_can_be_sent_back_and_every_form_means_the_same() {
 }
 
 #[tokio::test]
-async fn a_change_acts_on_the_next_fetch_and_is_told() {
+async fn a_change_applies_to_the_next_fetch_and_emits_an_event() {
     let app = TestApp::start().await;
     put(&app, "p", &json!({"queues": ["a", "b", "c"]})).await.expect(201);
     fill(&app, &["a", "b", "c"], 9).await;
@@ -137,7 +137,7 @@ async fn a_change_acts_on_the_next_fetch_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
+async fn a_worker_changes_its_pool_only_by_registering_without_active_jobs() {
     let app = TestApp::start().await;
     for name in ["a", "b"] {
         put(&app, name, &json!({"queues": [name]})).await.expect(201);
@@ -177,7 +177,7 @@ fn file(config: &mut Config) {
 }
 
 #[tokio::test]
-async fn what_is_set_at_run_time_stays_and_the_files_pools_follow_the_file() {
+async fn pools_set_at_run_time_persist_and_those_of_the_file_follow_the_file() {
     let redis = Arc::new(TestRedis::start());
     let app = TestApp::start_on(Arc::clone(&redis), Clock::System, file).await;
     app.client.delete(&format!("{POOLS}/filed")).await.expect(409);
@@ -237,7 +237,7 @@ async fn processes_see_each_others_changes_and_an_emptied_redis_gets_the_files_p
 }
 
 #[tokio::test]
-async fn of_two_processes_that_add_the_same_pool_one_is_told() {
+async fn of_two_processes_that_add_the_same_pool_one_gets_a_conflict() {
     let redis = Arc::new(TestRedis::start());
     let one = TestApp::start_on(Arc::clone(&redis), Clock::System, |_| {}).await;
     let other = Process::serve(&["--redis", &redis.url()]).await;

@@ -33,7 +33,7 @@ const DOORS: [(&str, &str, &str, &str); 17] = [
 ];
 
 #[tokio::test]
-async fn what_some_clients_cannot_read_is_refused_with_its_path() {
+async fn json_that_some_clients_cannot_parse_is_refused_with_its_path() {
     let app = TestApp::start().await;
     let active = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;

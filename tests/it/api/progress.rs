@@ -14,7 +14,7 @@ async fn started(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next() {
+async fn progress_increases_within_an_attempt_and_restarts_with_the_next() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = started(client).await;
@@ -67,7 +67,7 @@ async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next()
 }
 
 #[tokio::test]
-async fn a_report_is_a_sign_of_life_but_only_of_the_holder() {
+async fn a_progress_report_counts_as_heartbeat_only_from_the_lease_holder() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = client.enqueue_into("q").await;

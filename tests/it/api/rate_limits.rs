@@ -34,7 +34,7 @@ fn headers(answer: &Answer) -> [&str; 3] {
 }
 
 #[tokio::test]
-async fn a_limit_is_shown_as_the_text_has_it() {
+async fn a_limit_is_shown_as_specified() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "stripe-api", "concurrency": 5, "rate": {"limit": 100, "period": "PT1M"},
         "throttle": {"limit": 10, "period": "PT1S"}});
@@ -81,7 +81,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
 }
 
 #[tokio::test]
-async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
+async fn an_override_applies_until_it_ends_and_wakes_waiting_fetches() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"}});
     for _ in 0..10 {
@@ -122,7 +122,7 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
 
 /// A document that was read can be sent back unchanged, which changes nothing, or with other numbers.
 #[tokio::test]
-async fn what_is_shown_can_be_sent_back() {
+async fn a_shown_limit_can_be_sent_back() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"},
         "throttle": {"limit": 10, "period": "PT1S"}});
@@ -214,7 +214,7 @@ async fn limits_of_types_are_listed_and_can_be_overridden_under_their_key() {
 }
 
 #[tokio::test]
-async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
+async fn a_queue_limit_set_at_run_time_replaces_that_of_the_file_until_removed() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![rule(Target::Queue("filed".to_owned()), 1)];
     })
@@ -251,7 +251,7 @@ async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
 }
 
 #[tokio::test]
-async fn a_handler_that_is_told_to_wait_holds_its_key() {
+async fn rate_limit_until_in_a_nack_holds_the_key() {
     let app = TestApp::start_at(NOON).await;
     for key in ["api", "api", "other"] {
         app.client.enqueue(limited(json!({"key": key, "concurrency": 1}))).await;
@@ -271,7 +271,7 @@ async fn a_handler_that_is_told_to_wait_holds_its_key() {
 }
 
 #[tokio::test]
-async fn a_producer_is_told_what_is_left_of_the_limit() {
+async fn a_producer_gets_the_remaining_limit() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![
             LimitRule {
@@ -300,7 +300,7 @@ async fn a_producer_is_told_what_is_left_of_the_limit() {
 }
 
 #[tokio::test]
-async fn what_an_admin_says_outlives_a_restart_and_other_processes_go_by_it() {
+async fn overrides_survive_a_restart_and_apply_in_all_processes() {
     let redis = Arc::new(TestRedis::start());
     let with_file = |config: &mut fairgate::config::Config| {
         config.policy.limits = vec![rule(Target::Key("api".to_owned()), 3)];
@@ -369,7 +369,7 @@ async fn the_manifest_lists_extensions_and_a_client_may_require_them() {
 
 /// A job's limit key may look like that of its queue; both can be read and overridden.
 #[tokio::test]
-async fn a_scope_says_which_limit_is_meant() {
+async fn a_scope_selects_the_limit() {
     let app = TestApp::start().await;
     app.client
         .enqueue(

@@ -34,7 +34,7 @@ async fn enqueue(client: &Client, count: usize, queue: &str, kind: &str, tenant:
 }
 
 #[tokio::test]
-async fn all_jobs_come_whatever_the_size_of_a_page() {
+async fn all_jobs_are_listed_for_any_page_size() {
     let app = TestApp::start().await;
     let made = enqueue(&app.client, 300, "mail", "mail.send", "acme").await;
     for limit in [1, 7, 200] {
@@ -80,7 +80,7 @@ async fn filters_choose_by_state_queue_type_and_tenant() {
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_bounded_number_of_keys() {
+async fn a_page_reads_a_bounded_number_of_keys() {
     let app = TestApp::start().await;
     let made = enqueue(&app.client, 3, "mail", "mail.send", "acme").await;
     // A key of another application in the same Redis.

@@ -134,7 +134,7 @@ async fn a_queue_has_its_own_fairness_until_it_is_taken_away() {
 }
 
 #[tokio::test]
-async fn what_is_set_lasts_is_seen_by_others_and_goes_with_an_emptied_redis() {
+async fn settings_persist_apply_in_all_processes_and_are_lost_with_an_emptied_redis() {
     let redis = Arc::new(TestRedis::start());
     let with_file = |config: &mut fairgate::config::Config| {
         config.policy.starvation = Starvation { enabled: true, rotation_interval: 5_000, ..Starvation::default() };

@@ -51,7 +51,7 @@ async fn a_staged_job_of_a_tenant_of_weight_0_says_that_it_is_held() {
 }
 
 #[tokio::test]
-async fn a_job_that_a_limit_stops_names_the_limit() {
+async fn a_job_blocked_by_a_limit_names_the_limit() {
     let app = start(|_| {}).await;
     let limited = |limit: Value| json!({"type": "a.b", "args": [], "queue": "q", "meta": {"tenant_id": "acme"}, "rate_limit": limit});
     let limit = json!({"key": "stripe", "concurrency": 1, "scope": "tenant"});

@@ -11,7 +11,7 @@ fn job(tenant: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_tenant_sees_the_events_of_its_jobs_alone() {
+async fn a_tenant_sees_only_the_events_of_its_jobs() {
     let app = guarded().await;
     let admin = caller(&app, "admin");
     let (of_acme, of_beta) = (admin.enqueue(job("acme")).await, admin.enqueue(job("beta")).await);

@@ -165,7 +165,7 @@ fn letters(access: Access) -> String {
 }
 
 #[test]
-fn the_matrix_names_every_route_and_says_the_same_as_the_table() {
+fn the_matrix_names_every_route_and_matches_the_route_table() {
     let table: BTreeSet<_> =
         routes().into_iter().map(|(method, path, access)| (method, path, letters(access))).collect();
     let matrix = MATRIX.iter().map(|(method, path, who)| ((*method).to_owned(), *path, (*who).to_owned()));
@@ -209,7 +209,7 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_it_should_and_nobody_else() {
+async fn every_route_accepts_only_the_intended_keys() {
     let app = guarded().await;
     let http = fairgate::weights::client_builder().timeout(std::time::Duration::from_secs(30)).build().unwrap();
     let base = app.client.base();
@@ -254,7 +254,7 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_table_needs_a_key_as_well() {
+async fn unknown_routes_need_a_key_as_well() {
     let app = guarded().await;
     let admin = super::caller(&app, "admin");
     for (method, path, known) in [("GET", "/nowhere", 404), ("PATCH", "/ojs/v1/jobs", 405), ("ASSERT", "/", 404)] {

@@ -1,10 +1,10 @@
 //! Authentication and authorization: keys, roles, tenants.
 
 mod cli;
+mod credentials;
 mod events;
-mod gate;
 mod matrix;
-mod runtime;
+mod runtime_keys;
 mod scope;
 
 use crate::support::{Answer, Client, TestApp, TestRedis};

@@ -17,7 +17,7 @@ async fn shared() -> TestApp {
 }
 
 #[tokio::test]
-async fn what_a_tenants_key_enqueues_is_the_tenants() {
+async fn jobs_enqueued_with_a_tenants_key_belong_to_the_tenant() {
     let app = guarded().await;
     let (acme, admin) = (caller(&app, "acme-producer"), caller(&app, "admin"));
     for own in [job(None), job(Some("acme"))] {
@@ -84,7 +84,7 @@ async fn another_tenants_job_cannot_be_touched() {
 }
 
 #[tokio::test]
-async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
+async fn a_tenants_worker_fetches_and_acks_only_its_own_jobs() {
     let app = shared().await;
     let (admin, acme, beta) = (caller(&app, "admin"), caller(&app, "acme-worker"), caller(&app, "beta-worker"));
     let mut ids = Vec::new();
@@ -123,7 +123,7 @@ async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
 }
 
 #[tokio::test]
-async fn a_lease_without_a_worker_is_not_everybodys() {
+async fn a_lease_without_a_worker_belongs_to_its_tenant() {
     let app = guarded().await;
     let (admin, beta) = (caller(&app, "admin"), caller(&app, "beta-worker"));
     let id = admin.enqueue(job(Some("acme"))).await;

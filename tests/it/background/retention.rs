@@ -19,7 +19,7 @@ async fn finish_three(app: &TestApp) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn finished_jobs_carry_the_ttl_of_their_end_and_waiting_ones_none() {
+async fn finished_jobs_have_the_ttl_of_their_state_and_waiting_ones_none() {
     let app = TestApp::start().await;
     let ids = finish_three(&app).await;
     let hour = 3_600_000;
@@ -67,7 +67,7 @@ async fn a_retention_of_zero_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn past_their_number_the_oldest_go_first() {
+async fn beyond_the_maximum_the_oldest_are_removed_first() {
     let app = TestApp::start_with(Clock::System, |config| config.retention.max_completed = 3).await;
     let mut ids = Vec::new();
     for _ in 0..8 {
@@ -91,7 +91,7 @@ async fn past_their_number_the_oldest_go_first() {
 }
 
 #[tokio::test]
-async fn dead_letters_have_a_bound_of_their_own() {
+async fn dead_letters_have_their_own_maximum() {
     let app = TestApp::start_with(Clock::System, |config| config.retention.max_dead_letters = 2).await;
     let mut ids = Vec::new();
     for _ in 0..4 {
@@ -145,7 +145,7 @@ async fn queues(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not() {
+async fn unused_queues_are_forgotten_unless_they_are_configured() {
     // Without a ticker: the test decides when retention runs.
     let app = TestApp::start_with(Clock::manual(20_000 * DAY), |config| config.server.roles = vec![Role::Api]).await;
     for queue in ["bounded", "limited", "paused", "pooled", "reused", "shared", "unused"] {

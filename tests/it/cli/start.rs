@@ -126,7 +126,7 @@ fn an_address_may_be_localhost_or_a_port() {
 }
 
 #[test]
-fn an_unknown_variable_is_a_mistake() {
+fn an_unknown_environment_variable_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let output = fairgate(directory.path(), &["check"], &[("FAIRGATE_LISTEN", "127.0.0.1:1")]);
     assert_eq!(output.status.code(), Some(64));
@@ -136,7 +136,7 @@ fn an_unknown_variable_is_a_mistake() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_named_with_a_way_out() {
+fn an_unusable_directory_is_named_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("file"), "").unwrap();
     let output = fairgate(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--data-dir", "file/data"], &[]);
@@ -147,7 +147,7 @@ fn a_directory_that_cannot_be_used_is_named_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn keys_create_says_where_the_key_is() {
+async fn keys_create_reports_where_the_key_is() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let url = redis.url();

@@ -7,7 +7,7 @@ use fairgate::fairness::Rule;
 use serde_json::Value;
 
 #[tokio::test]
-async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
+async fn a_due_cron_enqueues_one_job_that_names_the_cron() {
     let app = TestApp::start_at(NEW_YEAR).await;
     let client = &app.client;
     register(client, cron("each", "* * * * *", json!({"overlap_policy": "allow"}))).await;
@@ -31,7 +31,7 @@ async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn overlap_policies_decide_what_becomes_of_two_at_once() {
+async fn overlap_policies_decide_about_a_second_job() {
     // The earlier job is active in one case and waiting in the other.
     for (policy, is_active) in [
         ("skip", true),
@@ -82,7 +82,7 @@ async fn overlap_policies_decide_what_becomes_of_two_at_once() {
 }
 
 #[tokio::test]
-async fn a_person_may_run_one_now() {
+async fn a_cron_can_be_run_by_hand() {
     let app = TestApp::start_at(NEW_YEAR).await;
     let client = &app.client;
     register(client, cron("c", "@yearly", json!({"enabled": false}))).await;
@@ -98,7 +98,7 @@ async fn a_person_may_run_one_now() {
 }
 
 #[tokio::test]
-async fn its_jobs_go_through_the_same_door_as_all_others() {
+async fn jobs_of_crons_use_the_same_entry_point_as_all_others() {
     let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| {
         let mut rule = Rule::new("reports", &["report.*"]);
         rule.on_missing_tenant = fairgate::fairness::OnMissingTenant::Default;

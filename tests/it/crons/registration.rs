@@ -57,7 +57,7 @@ async fn a_cron_is_shown_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn registering_again_neither_loses_a_due_time_nor_puts_it_off() {
+async fn registering_again_neither_loses_nor_delays_a_due_time() {
     let app =
         TestApp::start_with(Clock::manual(NEW_YEAR), |config| config.server.roles = vec![fairgate::config::Role::Api])
             .await;
@@ -91,7 +91,7 @@ async fn a_disabled_or_deleted_cron_does_not_fire() {
 
 /// Otherwise its job would be refused at every run without notice.
 #[tokio::test]
-async fn a_cron_without_a_tenant_is_refused_where_jobs_must_have_one() {
+async fn a_cron_without_a_tenant_is_refused_if_tenants_are_required() {
     let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| config.tenancy.require_tenant = true).await;
     let bare = cron("n", "@hourly", json!({}));
     let refused = app.client.post("/v1/cron", bare.clone()).await.expect(422);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
-async fn however_many_processes_look_each_time_fires_once() {
+async fn each_time_fires_once_with_any_number_of_processes() {
     let redis = Arc::new(TestRedis::start());
     let clock = Clock::manual(NEW_YEAR);
     let mut apps = Vec::new();
@@ -39,7 +39,7 @@ fn times(jobs: &[Value]) -> HashSet<String> {
 }
 
 #[tokio::test]
-async fn killed_in_the_middle_no_time_fires_twice_and_the_others_go_on() {
+async fn no_time_fires_twice_after_a_kill_and_other_crons_continue() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];
@@ -75,7 +75,7 @@ async fn made_since(client: &Client) -> i64 {
 }
 
 #[tokio::test]
-async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
+async fn a_time_missed_while_no_process_ran_is_caught_up_once_after_kill_9() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];

@@ -22,7 +22,7 @@ async fn next_times_are_shown_before_and_after_registration_and_follow_daylight_
 }
 
 #[tokio::test]
-async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fires() {
+async fn a_time_skipped_by_daylight_saving_is_reported_and_the_next_one_fires() {
     // Half an hour before Berlin's clocks go from 02:00 to 03:00.
     let app = TestApp::start_at(1_774_744_200_000).await;
     let client = &app.client;
@@ -50,7 +50,7 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
 }
 
 #[tokio::test]
-async fn of_several_missed_times_one_is_made_up_for() {
+async fn of_several_missed_times_one_is_caught_up() {
     let app = TestApp::start_at(NEW_YEAR).await;
     register(&app.client, cron("each", "* * * * *", json!({"overlap_policy": "allow"}))).await;
     register(

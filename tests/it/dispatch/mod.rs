@@ -1,7 +1,6 @@
 //! Dispatch: strategies, pools, starvation protection, and tenants that take turns.
 
 mod at_most_once;
-mod backlog;
 mod invariant;
 mod plain;
 mod pool_capacity;
@@ -9,7 +8,8 @@ mod pool_changes;
 mod pool_members;
 mod ratio;
 mod records;
-mod registered;
+mod registered_strategies;
+mod runtime_changes;
 mod sharded;
 mod starvation;
 mod strategies;

@@ -108,7 +108,7 @@ impl Side {
 }
 
 #[test]
-fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
+fn a_policy_that_does_not_apply_does_not_change_a_fetch() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let unrelated = [
         json!({"pool": [{"name": "p", "queues": ["elsewhere"], "isolated": true}]}),
@@ -137,7 +137,7 @@ fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
 
 /// The same over HTTP, with requests that ask for the default.
 #[tokio::test]
-async fn strict_in_a_request_is_what_a_request_without_gets() {
+async fn strict_in_a_request_equals_the_default() {
     let env = DispatchEnv::open(json!({})).await;
     for queue in ["a", "b"] {
         env.push(queue, 5).await;

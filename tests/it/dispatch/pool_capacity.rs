@@ -28,7 +28,7 @@ async fn fill(env: &DispatchEnv, concurrency: usize) -> Vec<Record> {
 }
 
 #[tokio::test]
-async fn all_workers_together_hold_no_more_than_the_pool_may() {
+async fn all_workers_together_never_exceed_the_capacity_of_the_pool() {
     let env = env(5).await;
     let got = fill(&env, 5).await;
     assert_eq!(env.order(from(&["a"], 2)).await, "aa", "others are not counted");
@@ -40,7 +40,7 @@ async fn all_workers_together_hold_no_more_than_the_pool_may() {
 }
 
 #[tokio::test]
-async fn each_end_of_a_lease_frees_a_place() {
+async fn each_end_of_a_lease_frees_capacity() {
     let env = env(4).await;
     let client = &env.client;
     let got = fill(&env, 4).await;
@@ -75,7 +75,7 @@ async fn each_end_of_a_lease_frees_a_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_two_workers_never_hold_more_than_the_pool_may() {
+async fn thirty_two_workers_never_exceed_the_capacity_of_the_pool() {
     let env = env(7).await;
     env.push("b", 300).await;
     let workers = (0..32).map(|worker| {
@@ -108,7 +108,7 @@ async fn thirty_two_workers_never_hold_more_than_the_pool_may() {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_full_says_so_once() {
+async fn a_full_pool_is_reported_once() {
     let env = env(3).await;
     let kind = "scheduling.pool_overloaded";
     let got = env.fetch(of_pool(POOL, "w", 2)).await;
@@ -131,7 +131,7 @@ async fn a_pool_that_is_full_says_so_once() {
 
 /// A pool at capacity with no waiting jobs is busy; it is overloaded if jobs wait.
 #[tokio::test]
-async fn a_full_pool_is_overloaded_from_when_on_jobs_wait() {
+async fn a_full_pool_is_overloaded_as_soon_as_jobs_wait() {
     let pool = json!({"name": POOL, "queues": ["a"], "concurrency": 2});
     let env = DispatchEnv::open(json!({"pool": [pool]})).await;
     env.push("a", 2).await;

@@ -30,7 +30,7 @@ async fn a_change_acts_at_once() {
 }
 
 #[tokio::test]
-async fn every_change_is_told() {
+async fn every_change_emits_an_event() {
     let env = env().await;
     let reported =
         |from: Option<&str>, to: Option<&str>| json!({"pool": "p", "previous_strategy": from, "new_strategy": to});
@@ -69,13 +69,13 @@ async fn every_change_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_told_of() {
+async fn changes_of_the_file_emit_no_event() {
     let env = DispatchEnv::open(json!({"pool": [{"name": "p", "queues": ["a"]}]})).await;
     assert_eq!(env.event_data(KIND).await, [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn a_pool_that_goes_while_its_jobs_run() {
+async fn a_pool_is_removed_while_its_jobs_run() {
     let env = env().await;
     env.beat("w", Some("p"), true).await.unwrap();
     let taken = env.fetch(of_pool("p", "w", 3)).await;
@@ -97,7 +97,7 @@ async fn a_pool_that_goes_while_its_jobs_run() {
 }
 
 #[tokio::test]
-async fn jobs_of_a_pool_that_comes_back_count_again() {
+async fn jobs_of_a_restored_pool_count_again() {
     let env = env().await;
     let taken = env.fetch(of_pool("p", "w", 2)).await;
     env.rules.remove_pool("p").await.unwrap();
@@ -109,7 +109,7 @@ async fn jobs_of_a_pool_that_comes_back_count_again() {
 }
 
 #[tokio::test]
-async fn a_waiting_fetch_hears_of_room_and_of_changes() {
+async fn a_long_poll_is_woken_by_free_capacity_and_by_changes() {
     let env = env().await;
     let taken = env.fetch(of_pool("p", "", 3)).await;
     let wait = |body: Value| {

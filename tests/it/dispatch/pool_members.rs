@@ -41,7 +41,7 @@ async fn workers_join_by_registration_heartbeat_and_fetch() {
 }
 
 #[tokio::test]
-async fn a_worker_is_of_exactly_one_pool() {
+async fn a_worker_belongs_to_exactly_one_pool() {
     let env = DispatchEnv::open(two_pools()).await;
     env.push("a", 5).await;
     env.push("c", 5).await;
@@ -64,7 +64,7 @@ async fn a_worker_is_of_exactly_one_pool() {
 }
 
 #[tokio::test]
-async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
+async fn a_worker_is_active_as_long_as_it_sends_heartbeats() {
     let env = DispatchEnv::open(two_pools()).await;
     env.beat("registered", Some("p"), true).await.unwrap();
     for step in 1..=6 {
@@ -87,7 +87,7 @@ async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
 }
 
 #[tokio::test]
-async fn isolated_queues_go_to_nobody_else() {
+async fn isolated_queues_serve_only_their_pool() {
     let env = DispatchEnv::open(json!({"pool": [
         {"name": "pay", "queues": ["a"], "isolated": true},
         {"name": "rest", "queues": ["b", "c"]},

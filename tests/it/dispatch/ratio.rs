@@ -110,12 +110,12 @@ fn each_queue_gets_its_ratio_of_every_window() {
 }
 
 #[test]
-fn each_queue_gets_its_ratio_however_many_ask_at_once() {
+fn each_queue_gets_its_ratio_with_concurrent_fetches() {
     run(4, |strategy, queues, ratio, counts| async move { all_at_once(strategy, queues, ratio, &counts).await });
 }
 
 #[tokio::test]
-async fn the_rest_is_the_strategy_s() {
+async fn the_strategy_distributes_the_rest() {
     let env = DispatchEnv::open(json!({})).await;
     env.put_pool("p", pool("strict", 3, 0.1)).await;
     for name in &NAMES[..3] {
@@ -138,7 +138,7 @@ async fn the_rest_is_the_strategy_s() {
 
 /// Credit is an integer: with fractions, the order of queues with equal credit would depend on rounding.
 #[tokio::test]
-async fn the_order_is_the_same_however_it_is_cut_into_calls() {
+async fn the_order_does_not_depend_on_batch_sizes() {
     let mut orders = Vec::new();
     for counts in [vec![1; 96], vec![32; 3], vec![7, 1, 40, 2, 5, 30, 11]] {
         let env = DispatchEnv::open(json!({})).await;

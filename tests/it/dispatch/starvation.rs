@@ -22,7 +22,7 @@ async fn env(prevention: Value) -> DispatchEnv {
 }
 
 #[tokio::test]
-async fn a_queue_nobody_took_from_for_too_long_is_next() {
+async fn a_queue_that_was_not_served_for_too_long_is_next() {
     let env = env(json!({"rotation_interval": "PT30S"})).await;
     assert_eq!(env.order(of_pool("p", "", 3)).await, "aaa");
     env.clock.advance(20 * SECOND);
@@ -52,7 +52,7 @@ async fn an_empty_queue_does_not_starve() {
 }
 
 #[tokio::test]
-async fn after_so_many_in_a_row_another_queue_is_served() {
+async fn after_the_maximum_of_consecutive_jobs_another_queue_is_served() {
     let env = env(json!({"max_consecutive": 3})).await;
     let mut order = env.order(of_pool("p", "", 5)).await;
     for count in [1, 1, 1, 2] {
@@ -65,7 +65,7 @@ async fn after_so_many_in_a_row_another_queue_is_served() {
 }
 
 #[tokio::test]
-async fn a_pool_has_its_own_or_none() {
+async fn starvation_protection_of_a_pool_replaces_the_global_one() {
     let pool = |name: &str, own: Value| json!({"name": name, "queues": ["a", "b"], "strategy": "strict", "starvation_prevention": own});
     let enabled = |most: u32| json!({"enabled": true, "min_dispatch_ratio": 0, "max_consecutive": most});
     let pools = [pool("own", enabled(1)), pool("off", json!({"enabled": false})), pool("all", Value::Null)];
@@ -137,7 +137,7 @@ async fn tenants_take_turns_inside_a_priority_that_rises() {
 }
 
 #[tokio::test]
-async fn starving_queues_are_told_of_by_the_tick() {
+async fn the_tick_reports_starving_queues() {
     let env = env(json!({"rotation_interval": "PT30S"})).await;
     let kind = "scheduling.queue_starved";
     env.push("d", 3).await; // of no pool, for which nothing holds
@@ -167,7 +167,7 @@ async fn starving_queues_are_told_of_by_the_tick() {
 }
 
 #[tokio::test]
-async fn many_starving_queues_are_all_told_of() {
+async fn many_starving_queues_are_all_reported() {
     let policy = json!({"starvation_prevention": {"enabled": true, "rotation_interval": "PT30S"}});
     let env = DispatchEnv::open(policy).await;
     let names: Vec<String> = (0..150).map(|number| format!("q{number}")).collect();
@@ -207,7 +207,7 @@ async fn prevention_begins_when_it_is_switched_on() {
 }
 
 #[tokio::test]
-async fn the_server_itself_tells_although_nobody_fetches() {
+async fn starving_queues_are_reported_without_any_fetch() {
     let policy = json!({"starvation_prevention": {"enabled": true, "rotation_interval": "100ms"}});
     let env = DispatchEnv::open_on(&Arc::new(TestRedis::start()), Clock::manual(NOON), policy.clone()).await;
     env.push("a", 1).await;

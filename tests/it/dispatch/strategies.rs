@@ -51,7 +51,7 @@ async fn round_robin_skips_empty_queues_and_comes_back_to_them() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_in_the_order_of_the_pool_for_callers_that_serve_a_part() {
+async fn workers_of_some_queues_continue_the_turn_in_the_order_of_the_pool() {
     let env = filled("round-robin").await;
     let part = |queues: &[&str], count| Fetch { pool: Some("p".to_owned()), ..from(queues, count) };
     let mut order = env.order(part(&["b"], 1)).await;

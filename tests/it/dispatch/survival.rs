@@ -34,7 +34,7 @@ async fn a_policy_of_the_file_survives_an_emptied_redis() {
 }
 
 #[tokio::test]
-async fn scripts_that_redis_forgot_are_sent_again() {
+async fn scripts_unknown_to_redis_are_loaded_again() {
     let env = DispatchEnv::open(policy()).await;
     let _: () = env.redis.command(&["FUNCTION", "FLUSH"]).await;
     check(&env).await;
@@ -48,7 +48,7 @@ async fn scripts_that_redis_forgot_are_sent_again() {
 }
 
 #[tokio::test]
-async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
+async fn a_new_process_continues_with_turn_members_and_counts() {
     let redis = Arc::new(TestRedis::start());
     let clock = Clock::manual(NOON);
     let first = DispatchEnv::open_on(&redis, clock.clone(), policy()).await;

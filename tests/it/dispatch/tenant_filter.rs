@@ -42,7 +42,7 @@ async fn a_tenant_gets_its_own_jobs_in_order_and_pays_for_them() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
+async fn jobs_that_wait_for_a_limit_are_found_when_it_has_free_slots() {
     let app = shared().await;
     for tenant in 0..40 {
         app.client.enqueue(job(&format!("t{tenant:02}"), Some("k"))).await;
@@ -59,7 +59,7 @@ async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_none_is_refused() {
+async fn an_invalid_tenant_id_is_refused() {
     let app = shared().await;
     let body = json!({"queues": ["q"]}).to_string();
     let answer = app.client.try_send("POST", "/v1/workers/fetch", &[("X-OJS-Tenant", "")], Some(body)).await.unwrap();

@@ -89,7 +89,7 @@ async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
 /// A blocked tenant leaves the fair queue and returns, in the same call or a later one, before or after the clock has
 /// passed its start.
 #[tokio::test]
-async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_back() {
+async fn the_total_weight_stays_correct_while_tenants_are_blocked_and_return() {
     let weights = json!({"a": 3, "b": 2, "c": 0.3, "d": 1.5});
     let env = DispatchEnv::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
     let (mut running, mut random) = (Vec::new(), Random(1));
@@ -113,7 +113,7 @@ async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_
 
 /// Slots in proportion to a tenant's weight, in each queue separately.
 #[tokio::test]
-async fn slots_of_a_tenant_are_never_lent() {
+async fn slots_of_a_tenant_are_never_used_by_others() {
     let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": 3, "b": 0.5}, "default_weight": 2}});
     let env = DispatchEnv::open(strict).await;
     env.push_for(&[("a", 9), ("b", 9), ("c", 9)]).await;
@@ -169,7 +169,7 @@ async fn slots_are_not_lost_when_the_strategy_changes() {
 }
 
 #[tokio::test]
-async fn more_slots_act_at_once() {
+async fn additional_slots_apply_at_once() {
     let with =
         |weight: u32| json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": weight}}});
     let env = DispatchEnv::open(with(1)).await;
@@ -183,7 +183,7 @@ async fn more_slots_act_at_once() {
 
 /// More lanes than one read returns, none of which waits for a limit, and more jobs than one call reschedules.
 #[tokio::test]
-async fn a_fetch_ends_although_no_lane_may_give_anything_more() {
+async fn a_fetch_ends_when_no_lane_can_provide_more_jobs() {
     let env = DispatchEnv::open(json!({})).await;
     let put_off = |number: usize| {
         let mut job = job("q", None, 0);

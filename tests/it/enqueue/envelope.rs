@@ -51,7 +51,7 @@ async fn unknown_attributes_meta_and_results_keep_their_bytes() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_sets_is_ignored() {
+async fn members_set_by_the_server_are_ignored_in_requests() {
     let app = TestApp::start().await;
     let id = app
         .client

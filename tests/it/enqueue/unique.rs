@@ -19,7 +19,7 @@ async fn count(client: &Client, state: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_second_one_is_rejected_and_told_of_the_first() {
+async fn a_duplicate_is_rejected_and_names_the_first_job() {
     let app = TestApp::start().await;
     let client = &app.client;
     let first = client.enqueue(job(json!([1]), json!({"keys": ["type", "args"]}))).await;
@@ -34,7 +34,7 @@ async fn a_second_one_is_rejected_and_told_of_the_first() {
 }
 
 #[tokio::test]
-async fn keys_say_what_counts_as_the_same() {
+async fn keys_decide_about_equality() {
     let app = TestApp::start().await;
     let full = |queue: &str, args: Value, meta: Value, unique: Value| json!({"type": "u.job", "args": args, "meta": meta, "options": {"queue": queue, "unique": unique}});
     for (index, (unique, one, other, same)) in [
@@ -119,7 +119,7 @@ async fn a_job_counts_in_the_states_that_the_new_one_names() {
 }
 
 #[tokio::test]
-async fn by_default_a_job_that_ended_stands_in_nobodys_way_and_leaves_nothing_behind() {
+async fn by_default_a_finished_job_is_no_conflict_and_leaves_nothing_behind() {
     let app = TestApp::start().await;
     let client = &app.client;
     for _ in 0..3 {
@@ -157,7 +157,7 @@ async fn a_period_ends_although_the_first_still_waits() {
 }
 
 #[tokio::test]
-async fn ignored_means_the_one_that_there_is() {
+async fn ignore_returns_the_existing_job() {
     let app = TestApp::start().await;
     let client = &app.client;
     let ignore = json!({"on_conflict": "ignore"});
@@ -210,7 +210,7 @@ async fn a_replaced_job_is_cancelled_wherever_it_was() {
 }
 
 #[tokio::test]
-async fn except_for_its_time() {
+async fn replace_except_schedule_keeps_the_time() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let keep = json!({"on_conflict": "replace_except_schedule"});
@@ -269,7 +269,7 @@ async fn of_many_at_once_one_is_stored() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_lives_again_counts_again() {
+async fn a_retried_dead_letter_counts_again() {
     let app = TestApp::start().await;
     let client = &app.client;
     let mut dead = job(json!([]), json!({}));
@@ -285,7 +285,7 @@ async fn a_dead_letter_that_lives_again_counts_again() {
 }
 
 #[tokio::test]
-async fn a_kill_in_the_middle_of_its_window_lets_nobody_in() {
+async fn a_kill_within_the_period_admits_no_duplicate() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];

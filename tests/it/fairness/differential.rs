@@ -133,13 +133,13 @@ fn check(steps: impl Strategy<Value = Vec<Step>>, cases: u32) {
 }
 
 #[test]
-fn scripts_pick_as_the_arithmetic_does() {
+fn scripts_pick_like_the_model() {
     check(prop::collection::vec(step(), 1..60), 40);
 }
 
 /// More tenants leave at once than one pick removes, at more departure times than one read returns.
 #[test]
-fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
+fn scripts_and_model_agree_about_mass_departures() {
     let steps = prop::collection::vec(prop_oneof![3 => part(NEAR), 1 => part(EQUAL), 8 => step()], 1..40);
     check(
         steps.prop_map(|steps| [vec![Step::Arrive(0, 40), Step::Crowd(NEAR), Step::Promote(60)], steps].concat()),
@@ -149,7 +149,7 @@ fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
 
 /// Departed tenants that are not removed yet because a pick removes a bounded number, and later events for them.
 #[tokio::test]
-async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
+async fn scripts_and_model_agree_about_due_departures() {
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
     let env = FairQueueEnv::open(tenants).await;
     let mut stored = env.queue().await;
@@ -185,7 +185,7 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
 
 /// Every weight has the same class on both sides; another class would mean another order.
 #[tokio::test]
-async fn scripts_and_arithmetic_agree_about_classes() {
+async fn scripts_and_model_agree_about_classes() {
     let source = include_str!("../../../src/store/lua/fairness/fair_queue.lua");
     let (before, after) = ("  class = remembering(1024, ", "\n  end),");
     let start = source.find(before).unwrap() + before.len();

@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nobody_is_far_from_its_share_while_weights_stay(
+    fn no_tenant_is_far_from_its_share_while_weights_stay(
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(step(), 1..250),
     ) {
@@ -87,9 +87,9 @@ proptest! {
         prop_assert!(model.ahead <= AHEAD && model.behind <= BEHIND, "{} ahead, {} behind", model.ahead, model.behind);
     }
 
-    /// The deficit has no such bound for any algorithm: see `whoever_is_last_pays_for_changes_of_weight`.
+    /// The deficit has no such bound for any algorithm: see `the_last_tenant_pays_for_changes_of_weight`.
     #[test]
-    fn nobody_is_ahead_when_weights_change(
+    fn no_tenant_is_ahead_when_weights_change(
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(reweigh(), 1..250),
     ) {

@@ -85,7 +85,7 @@ fn mixed_weights() {
 /// No algorithm can do better: a served tenant loses its weight, those who wait share its part, and the last of n is
 /// owed 1/n + 1/(n−1) + … before its turn. A bound for being behind requires weights that stay for a while.
 #[test]
-fn whoever_is_last_pays_for_changes_of_weight() {
+fn the_last_tenant_pays_for_changes_of_weight() {
     let mut model = Model::default();
     for number in 0..10 {
         model.arrive(&format!("t{number}"), Weight::MOST, 100);
@@ -102,7 +102,7 @@ fn whoever_is_last_pays_for_changes_of_weight() {
 /// If departed tenants were removed only a few per pick, the clock would be slow while they still count, and a heavy
 /// tenant would get no more than a light one: 12 jobs behind with 100 of them.
 #[test]
-fn many_who_leave_at_once_do_not_slow_the_clock() {
+fn mass_departures_do_not_slow_the_clock() {
     for burst in [4, 100, 400] {
         let mut model = Model::default();
         for (name, weight) in skewed(100) {

@@ -60,7 +60,7 @@ async fn one_heavy_tenant_among_a_hundred_light_ones() {
 }
 
 #[tokio::test]
-async fn crowds_that_leave_at_once_and_weights_of_all_sizes() {
+async fn mass_departures_and_weights_of_all_sizes() {
     let env = open_env().await;
     let mut stored = env.queue().await;
     arrive(&mut stored, &numbered("mixed", 60), 15).await;

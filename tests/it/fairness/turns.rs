@@ -59,7 +59,7 @@ fn a_drained_tenant_that_comes_back_gets_no_credit() {
 }
 
 #[test]
-fn a_held_tenant_pins_nothing() {
+fn a_held_tenant_does_not_pin_the_clock() {
     let mut with = Model::default();
     let mut without = Model::default();
     for model in [&mut with, &mut without] {
@@ -96,7 +96,7 @@ fn a_tenant_that_cannot_be_served_does_not_pin_the_clock() {
 }
 
 #[test]
-fn holding_is_no_way_to_get_ahead() {
+fn holding_gives_no_advantage() {
     let mut model = Model::default();
     model.arrive("a", Weight::ONE, 500);
     model.arrive("b", Weight::ONE, 500);
@@ -125,7 +125,7 @@ fn removal_is_not_charged() {
 }
 
 #[test]
-fn bounds_and_lags_are_told() {
+fn bounds_and_lags_are_reported() {
     let mut model = Model::default();
     model.arrive("a", weight(3.0), 10);
     model.arrive("b", weight(2.0), 10);

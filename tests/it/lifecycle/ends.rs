@@ -4,7 +4,7 @@ use super::{MINUTE, NOBODY, NOON, SECOND};
 use crate::support::{TestApp, json};
 
 #[tokio::test]
-async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
+async fn any_unfinished_job_can_be_cancelled_and_is_in_no_queue_afterwards() {
     let app = TestApp::start_at(NOON).await;
     let available = app.client.enqueue_into("q").await;
     let active = app.client.enqueue_into("active").await;
@@ -39,7 +39,7 @@ async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_can_be_found_revived_and_deleted() {
+async fn a_dead_letter_can_be_found_retried_and_deleted() {
     let app = TestApp::start_at(NOON).await;
     let mut ids = Vec::new();
     for (queue, kind) in [("a", "Smtp"), ("b", "Http"), ("b", "Smtp")] {

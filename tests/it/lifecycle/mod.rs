@@ -3,11 +3,11 @@
 use crate::support::NOON;
 
 mod ends;
+mod events;
 mod fetch_and_ack;
 mod reservations;
 mod retries;
 mod schedule;
-mod story;
 mod workers;
 
 /// A moment that is far from any boundary.

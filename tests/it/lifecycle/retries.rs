@@ -68,7 +68,7 @@ async fn jitter_spreads_retries_within_its_bounds() {
 }
 
 #[tokio::test]
-async fn what_a_handler_says_of_its_error_decides() {
+async fn the_error_of_a_handler_decides_about_a_retry() {
     let app = TestApp::start_at(NOON).await;
     let retry = json!({"max_attempts": 5, "non_retryable_errors": ["auth.*", "Fatal"], "on_exhaustion": "dead_letter"});
     for (error, state, dead) in [

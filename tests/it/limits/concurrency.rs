@@ -23,7 +23,7 @@ async fn history(app: &TestApp) -> (usize, usize) {
 
 /// RL-001: 64 concurrent callers, one key,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_64_callers_at_once_never_more_than_7_hold_a_job() {
+async fn of_64_concurrent_callers_at_most_7_have_a_job() {
     const JOBS: usize = 600;
     let app = Arc::new(TestApp::start().await);
     let jobs = vec![job("q", 0, json!({"key": "k", "concurrency": 7})); JOBS];
@@ -109,7 +109,7 @@ async fn concurrency_0_pauses_a_key() {
 
 /// The last enqueued limits apply to the key, and lanes that wait under the old ones are checked again.
 #[tokio::test]
-async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
+async fn the_last_enqueued_limits_apply_and_wake_waiting_lanes() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 5).await, jobs[..1]);
@@ -125,7 +125,7 @@ async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
 
 /// The same if the job with new limits is scheduled, or part of a batch.
 #[tokio::test]
-async fn numbers_come_with_jobs_that_wait_elsewhere() {
+async fn limits_of_scheduled_and_batched_jobs_apply() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 5).await, jobs[..1]);

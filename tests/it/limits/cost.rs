@@ -61,7 +61,7 @@ async fn blocked_jobs_ahead_of_one_that_can_run_cost_its_fetch_nothing() {
 
 /// A queue at its limit is skipped as a whole:
 #[tokio::test]
-async fn a_full_queue_is_skipped_whole_however_many_lanes_it_has() {
+async fn a_full_queue_is_skipped_as_a_whole_with_any_number_of_lanes() {
     let mut costs = Vec::new();
     for lanes in [10, 20_000] {
         let env = LimitsEnv::open().await;
@@ -102,7 +102,7 @@ async fn a_free_slot_wakes_one_of_many() {
 
 /// An empty fetch writes nothing, even if jobs wait for limits.
 #[tokio::test]
-async fn a_fetch_in_vain_writes_nothing() {
+async fn an_empty_fetch_writes_nothing() {
     let env = LimitsEnv::open().await;
     env.push_many(5, "q", json!({"key": "k", "concurrency": 0})).await;
     settle(&env, "q").await;

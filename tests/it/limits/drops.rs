@@ -10,7 +10,7 @@ fn limited(most: u32) -> Value {
 }
 
 #[tokio::test]
-async fn what_cannot_start_is_discarded_and_told() {
+async fn a_job_that_cannot_start_is_discarded_and_reported() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", limited(1)).await;
     assert_eq!(env.fetch("q", 9).await, jobs[..1]);
@@ -33,7 +33,7 @@ async fn what_cannot_start_is_discarded_and_told() {
 
 /// Each call drops at most 32 jobs; jobs behind them still run, and calls that dropped nothing emit no event.
 #[tokio::test]
-async fn a_crowd_is_dropped_in_steps() {
+async fn many_jobs_are_dropped_in_steps() {
     let env = LimitsEnv::open().await;
     env.push_many(100, "q", limited(0)).await;
     let behind = env.push_many(3, "q", json!(null)).await;
@@ -56,7 +56,7 @@ async fn a_crowd_is_dropped_in_steps() {
 
 /// Only jobs with `drop` are dropped, even under the same key.
 #[tokio::test]
-async fn who_waits_under_the_same_key_is_not_dropped() {
+async fn jobs_that_wait_under_the_same_key_are_not_dropped() {
     let env = LimitsEnv::open().await;
     let waits = env.push_many(2, "q", json!({"key": "k", "concurrency": 1})).await;
     let drops = env.push("q", limited(1)).await;

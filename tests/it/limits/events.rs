@@ -7,7 +7,7 @@ use fairgate::store::Layer;
 use std::slice::from_ref;
 
 #[tokio::test]
-async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
+async fn blocking_and_releasing_a_lane_are_reported_once_each() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 2).await, jobs[..1]);
@@ -28,7 +28,7 @@ async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
 }
 
 #[tokio::test]
-async fn each_strategy_has_its_numbers() {
+async fn each_strategy_reports_its_figures() {
     let env = LimitsEnv::open().await;
     for (queue, limit) in [
         ("a", json!({"key": "a", "rate": {"limit": 2, "period": "PT1S"}})),
@@ -63,7 +63,7 @@ async fn each_strategy_has_its_numbers() {
 
 /// A queue's own limit is reported for the queue, not for each of its lanes.
 #[tokio::test]
-async fn a_full_queue_is_told_of_once() {
+async fn a_full_queue_is_reported_once() {
     let env = LimitsEnv::open().await;
     env.set("queue:q", Layer::Admin, concurrency(1), None).await;
     let mut jobs = Vec::new();
@@ -98,7 +98,7 @@ async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
 
 /// The list of limits, and each of them.
 #[tokio::test]
-async fn limits_are_listed_with_who_waits() {
+async fn limits_are_listed_with_waiting_jobs() {
     let env = LimitsEnv::open().await;
     for key in ["a", "b", "c"] {
         env.push_many(3, "q", json!({"key": key, "concurrency": 1})).await;

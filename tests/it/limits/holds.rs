@@ -13,7 +13,7 @@ async fn nack(env: &LimitsEnv, id: &str, until: i64) -> Answer {
 }
 
 #[tokio::test]
-async fn a_hold_stops_its_key_alone_until_its_end() {
+async fn a_hold_stops_only_its_key_until_it_ends() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(2, "q", json!({"key": "k", "concurrency": 5})).await;
     let others = env.push_many(1, "q", json!({"key": "other", "concurrency": 5})).await;

@@ -7,7 +7,7 @@ use fairgate::job::Quota;
 use fairgate::store::{Layer, Signal};
 
 #[tokio::test]
-async fn an_override_changes_only_what_it_names() {
+async fn an_override_changes_only_the_given_limits() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 2, "rate": {"limit": 4, "period": "PT1M"}});
     env.push_many(9, "q", limit).await;
@@ -30,7 +30,7 @@ async fn an_override_changes_only_what_it_names() {
 
 /// The limits of a key: the file takes precedence over the last job, an override over both.
 #[tokio::test]
-async fn each_layer_beats_the_one_below() {
+async fn each_layer_overrides_the_one_below() {
     let rule = LimitRule { target: Target::Key("k".to_owned()), quota: concurrency(3) };
     let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
     env.push_many(9, "q", json!({"key": "k", "concurrency": 1, "rate": {"limit": 8, "period": "PT1S"}})).await;
@@ -46,7 +46,7 @@ async fn each_layer_beats_the_one_below() {
 
 /// Setting an override, its end and its removal each wake waiting lanes.
 #[tokio::test]
-async fn who_waits_goes_when_an_override_is_set_ends_or_is_removed() {
+async fn waiting_jobs_run_when_an_override_is_set_ends_or_is_removed() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(6, "q", json!({"key": "k", "concurrency": 1})).await;
     let queues = ["q".to_owned()];
@@ -111,7 +111,7 @@ async fn the_end_comes_before_the_windows_own_time() {
 
 /// A limit that is reduced below the active jobs stops none of them; no job starts until enough have ended.
 #[tokio::test]
-async fn a_limit_below_what_runs_waits_until_enough_have_ended() {
+async fn a_limit_below_the_active_jobs_starts_none_until_enough_have_ended() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(8, "q", json!({"key": "k", "concurrency": 4})).await;
     assert_eq!(env.fetch("q", 9).await, jobs[..4]);
@@ -127,7 +127,7 @@ async fn a_limit_below_what_runs_waits_until_enough_have_ended() {
 
 /// More lanes than one call may wake are all woken eventually, without other activity.
 #[tokio::test]
-async fn a_crowd_is_woken_in_steps() {
+async fn many_lanes_are_woken_in_steps() {
     let rule = LimitRule { target: Target::Type("test.*".to_owned()), quota: concurrency(0) };
     let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
     let jobs = (0..300).map(|key| super::job("q", 0, json!({"key": format!("k{key}")})));

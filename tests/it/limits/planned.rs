@@ -43,7 +43,7 @@ async fn promote(env: &LimitsEnv, jobs: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_key_is_paused_stops_nobody_else() {
+async fn a_tenant_whose_key_is_paused_blocks_no_other_tenant() {
     let env = env().await;
     env.push("q", json!(null)).await; // passes; from here on they are staged
     let paused = of("a", json!({"key": "tenant:a", "concurrency": 0}));
@@ -83,7 +83,7 @@ async fn blocked_jobs_neither_fill_a_queue_nor_make_it_late() {
 
 /// The limits in a staged job apply from its enqueue, not from its promotion.
 #[tokio::test]
-async fn numbers_of_staged_jobs_hold_as_well() {
+async fn limits_of_staged_jobs_apply_as_well() {
     let env = env().await;
     env.push("q", json!(null)).await;
     for most in [1, 2] {

@@ -45,7 +45,7 @@ async fn a_window_slides_and_does_not_jump() {
 
 /// An idle limit is forgotten after an hour, but not while a start still counts.
 #[tokio::test]
-async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
+async fn a_start_counts_for_its_whole_period_even_if_the_limit_is_idle() {
     let env = LimitsEnv::open().await;
     let a_day = json!({"key": "k", "rate": {"limit": 1, "period": "P1D"}});
     let first = env.push("q", a_day.clone()).await;
@@ -61,7 +61,7 @@ async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
 
 /// Slots that become free without fetches are available to all waiting jobs later.
 #[tokio::test]
-async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
+async fn slots_freed_by_time_wake_as_many_lanes() {
     let env = LimitsEnv::open().await;
     let mut jobs = Vec::new();
     for priority in (0..6).rev() {
@@ -81,7 +81,7 @@ async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
 
 /// A start counts, no matter how the job ends.
 #[tokio::test]
-async fn a_job_that_is_done_has_started_nevertheless() {
+async fn a_finished_job_still_counts_as_started() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1M"}})).await;
     let started = env.fetch("q", 5).await;
@@ -151,7 +151,7 @@ fn no_window_ever_holds_more_than_the_limit() {
 
 /// A queue's own window, independent of others.
 #[tokio::test]
-async fn a_queue_has_a_window_of_its_own() {
+async fn a_queue_has_its_own_window() {
     let env = LimitsEnv::open().await;
     let quota = fairgate::job::Quota { concurrency: Some(3), ..rate(4, 1000) };
     env.set("queue:q", Layer::Admin, quota, None).await;

@@ -73,7 +73,7 @@ async fn a_throttle_gives_each_its_exact_slot() {
 
 /// Under steady load, slots are consecutive and do not drift.
 #[tokio::test]
-async fn slots_do_not_run_away_under_steady_load() {
+async fn slots_do_not_drift_under_steady_load() {
     let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
     for second in 0..30 {
@@ -122,7 +122,7 @@ async fn a_hold_gives_the_time_of_its_end() {
 
 /// Jobs stopped by an override may run when it ends, if not before; limits it does not set are unchanged.
 #[tokio::test]
-async fn an_override_puts_jobs_off_to_its_end_at_most() {
+async fn an_override_reschedules_jobs_to_its_end_at_most() {
     let ends = NOON + 10 * MINUTE;
     for (quota, expected) in [
         (concurrency(0), vec![600_000; 4]),
@@ -159,7 +159,7 @@ async fn an_override_puts_jobs_off_to_its_end_at_most() {
 
 /// A job keeps its place: a later job that is due at the same time does not overtake it.
 #[tokio::test]
-async fn a_job_that_was_put_off_keeps_its_place() {
+async fn a_rescheduled_job_keeps_its_place() {
     let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
     let jobs = env.push_many(2, "q", limit.clone()).await;
@@ -172,7 +172,7 @@ async fn a_job_that_was_put_off_keeps_its_place() {
 
 /// Events, and the client's own schedule before it.
 #[tokio::test]
-async fn it_is_told_and_shown() {
+async fn rescheduling_is_reported_and_shown() {
     let env = LimitsEnv::open().await;
     let mut scheduled = job("q", 0, limited(json!({"rate": {"limit": 1, "period": "PT10S"}})));
     scheduled["scheduled_at"] = json!("2027-01-15T08:00:01Z");
@@ -192,7 +192,7 @@ async fn it_is_told_and_shown() {
 
 /// Each call reschedules a bounded number of jobs, so that no caller waits for many; jobs behind them still run.
 #[tokio::test]
-async fn a_crowd_is_put_off_in_steps() {
+async fn many_jobs_are_rescheduled_in_steps() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(100, "q", limited(json!({"concurrency": 0}))).await;
     let behind = env.push_many(2, "q", json!(null)).await;

@@ -7,7 +7,7 @@ use std::slice::from_ref;
 
 /// A slot is free although the first waiting job is in a queue without workers.
 #[tokio::test]
-async fn a_queue_that_nobody_serves_cannot_swallow_a_slot() {
+async fn a_queue_without_workers_cannot_occupy_a_slot() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("served", limit.clone()).await;
@@ -29,7 +29,7 @@ async fn a_queue_that_nobody_serves_cannot_swallow_a_slot() {
 
 /// Of the waiting jobs, the oldest of the highest priority goes first.
 #[tokio::test]
-async fn of_those_who_wait_the_highest_priority_goes_first() {
+async fn of_waiting_jobs_the_highest_priority_goes_first() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("q", limit.clone()).await;
@@ -51,7 +51,7 @@ async fn of_those_who_wait_the_highest_priority_goes_first() {
 
 /// A lane of lower priority that was not read yet does not delay a higher one.
 #[tokio::test]
-async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_waits() {
+async fn an_unread_lane_does_not_go_before_a_higher_one_that_waits() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("q", limit.clone()).await;
@@ -88,7 +88,7 @@ async fn while_the_high_priority_is_limited_the_low_one_runs() {
 
 /// A job that arrives at a waiting lane joins it, and a job of higher priority moves the lane forward.
 #[tokio::test]
-async fn who_joins_a_waiting_lane_waits_with_it() {
+async fn a_job_that_joins_a_waiting_lane_waits_with_it() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let first = env.push("q", limit.clone()).await;
@@ -152,7 +152,7 @@ async fn several_slots_free_at_once_wake_several() {
 
 /// A job that is cancelled while it waits for a limit leaves nothing behind.
 #[tokio::test]
-async fn who_expires_while_it_waits_is_gone() {
+async fn a_job_that_expires_while_it_waits_is_removed() {
     let env = LimitsEnv::open().await;
     let holder = env.push("q", json!({"key": "k", "concurrency": 1})).await;
     let mut expiring = job("q", 0, json!({"key": "k", "concurrency": 1}));

@@ -55,7 +55,7 @@ async fn by_a_failure() {
 }
 
 #[tokio::test]
-async fn by_handing_back() {
+async fn by_returning_the_job() {
     let (env, jobs) = full().await;
     nack(&env, &jobs[0], true).await;
     next_is(&env, &jobs[0]).await;
@@ -72,7 +72,7 @@ async fn by_cancelling_an_active_job_but_not_a_waiting_one() {
 }
 
 #[tokio::test]
-async fn when_everybody_who_waits_is_cancelled_nothing_is_left() {
+async fn if_all_waiting_jobs_are_cancelled_nothing_is_left() {
     let (env, jobs) = full().await;
     for id in &jobs {
         env.store().cancel(id).await.unwrap();
@@ -83,7 +83,7 @@ async fn when_everybody_who_waits_is_cancelled_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn by_a_reservation_that_lapses() {
+async fn by_a_reservation_that_expires() {
     let (env, jobs) = full().await;
     env.advance(10 * SECOND - 1).await;
     assert!(env.fetch("q", 3).await.is_empty());
@@ -101,7 +101,7 @@ async fn by_the_death_of_its_worker() {
 }
 
 #[tokio::test]
-async fn by_a_goodbye() {
+async fn by_a_deregistration() {
     let (env, jobs) = full().await;
     let beat = Heartbeat { worker: "w".to_owned(), ..Heartbeat::default() };
     env.store().heartbeat(&beat).await.unwrap();
@@ -110,7 +110,7 @@ async fn by_a_goodbye() {
 }
 
 #[tokio::test]
-async fn by_a_client_that_is_gone() {
+async fn by_a_client_that_disconnects() {
     let (env, jobs) = full().await;
     env.ack(&jobs[0]).await;
     let leased = env.store().fetch(request("w", &["q"], 1)).await.unwrap();

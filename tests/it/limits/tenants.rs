@@ -77,7 +77,7 @@ async fn own_slots_under_limits() {
 /// Tenants no longer take turns, but lanes that waited before still exist. The last of them is blocked by its key and
 /// leaves the slot of its type to a lane that returns in the same call, to a level that this call has seen end.
 #[tokio::test]
-async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
+async fn a_lane_that_returns_to_an_ended_level_is_found() {
     let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());

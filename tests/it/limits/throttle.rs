@@ -56,7 +56,7 @@ async fn spacing_does_not_drift() {
 
 /// Idle time does not accumulate starts.
 #[tokio::test]
-async fn idle_time_is_not_made_up_for() {
+async fn idle_time_is_not_caught_up() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(4, "q", json!({"key": "k", "throttle": {"limit": 2, "period": "PT1S"}})).await;
     assert_eq!(env.fetch("q", 4).await, jobs[..1]);
@@ -72,7 +72,7 @@ async fn idle_time_is_not_made_up_for() {
 
 /// The tick alone wakes waiting lanes, so that a long poll returns.
 #[tokio::test]
-async fn whoever_waits_is_let_go_when_the_time_has_come() {
+async fn waiting_jobs_are_released_in_time() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(2, "q", json!({"key": "k", "throttle": {"limit": 1, "period": "PT1S"}})).await;
     assert_eq!(env.fetch("q", 1).await, jobs[..1]);

@@ -23,7 +23,7 @@ fn arguments(redis: &TestRedis, server: &str) -> Vec<String> {
 /// Every other kill happens when the server has stored a batch and its response is lost, which is between sending and
 /// confirming; the others at random times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() {
+async fn kills_between_sending_and_confirming_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let (redis, remote) = (TestRedis::durable(), TestApp::start().await);
     let proxy = ChaosProxy::before(remote.app.address).await;

@@ -7,7 +7,7 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 #[tokio::test]
-async fn in_balanced_order_and_as_they_came() {
+async fn jobs_arrive_in_balanced_order_and_unchanged() {
     let remote = TestApp::start().await;
     let app = before(&[by_hand(6)], Ojs::at(&url_of(&remote))).await;
     let (of_a, of_b) = (push(&app.client, "a", 4).await, push(&app.client, "b", 2).await);
@@ -47,7 +47,7 @@ async fn in_balanced_order_and_as_they_came() {
 }
 
 #[tokio::test]
-async fn the_gate_goes_by_what_the_server_tells() {
+async fn the_gate_uses_the_statistics_of_the_server() {
     let remote = TestApp::start().await;
     let app = before(
         &[rule(|rule| {
@@ -108,7 +108,7 @@ async fn schedules_and_expiries_act_on_either_side() {
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_want_is_told() {
+async fn jobs_rejected_by_the_server_are_reported() {
     let remote = TestApp::start_with(Clock::System, |config| {
         (config.limits.max_envelope, config.limits.max_meta) = (ByteSize::kib(2), ByteSize::kib(1));
     })

@@ -25,7 +25,7 @@ async fn doctor(redis: &TestRedis, section: String) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_at_a_server() {
+async fn doctor_checks_an_ojs_server() {
     let (redis, remote) = (TestRedis::start(), TestApp::start().await);
     let at = |url: &str| format!("kind = \"ojs\"\nurl = \"{url}\"\ntoken_env = \"TOKEN\"");
     let (status, said) = doctor(&redis, at(&url_of(&remote))).await;
@@ -58,7 +58,7 @@ async fn the_doctor_looks_at_a_server() {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_at_a_sidekiq() {
+async fn doctor_checks_a_sidekiq() {
     let (redis, theirs) = (TestRedis::start(), TestRedis::start());
     theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
     let (status, said) = doctor(&redis, format!("kind = \"sidekiq\"\nurl = \"{}\"", theirs.url())).await;

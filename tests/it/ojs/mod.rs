@@ -1,11 +1,11 @@
 //! Another OJS server as the main queue: another fairgate, or a mock that fails on purpose.
 
-mod auto;
+mod batch_size;
 mod crash;
 mod delivery;
 mod doctor;
-mod passing;
-mod trouble;
+mod failures;
+mod proxy;
 
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::clock::Clock;

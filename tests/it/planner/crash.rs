@@ -111,7 +111,7 @@ async fn is_ready(process: &Process) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_kills_lose_nothing_and_double_nothing() {
+async fn two_hundred_kills_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let redis = TestRedis::durable();
     let options = "enqueue_interval = \"10ms\"\nenqueue_jobs = 5\nmax_depth = 5\nplanner_lock_ttl = \"1s\"";

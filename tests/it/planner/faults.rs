@@ -68,7 +68,7 @@ async fn script_calls(redis: &TestRedis) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_are_killed_all_the_while() {
+async fn connections_are_killed_continuously() {
     let app = planning(&[rule(|rule| (rule.pace, rule.batch) = (Pace::Every(10), Batch::Jobs(3)))]).await;
     stage(&app, &[("a", 150), ("b", 150)]).await;
     let redis = Arc::clone(&app.redis);
@@ -120,7 +120,7 @@ async fn lose<T>(proxy: &ChaosProxy, pattern: &str, call: impl Future<Output = T
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_a_promotion_is_lost() {
+async fn the_reply_to_a_promotion_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let registry = registry(app.store(), &[rule]);
@@ -134,7 +134,7 @@ async fn the_answer_to_a_promotion_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_the_record_is_lost() {
+async fn the_reply_to_the_end_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let registry = registry(app.store(), &[rule]);
@@ -146,7 +146,7 @@ async fn the_answer_to_the_record_is_lost() {
 /// The first call has advanced the time of the scheduled round; the repeated one must not conclude that it is too
 /// early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_the_beginning_of_a_round_is_lost() {
+async fn the_reply_to_the_beginning_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let store = app.store();
@@ -160,7 +160,7 @@ async fn the_answer_to_the_beginning_of_a_round_is_lost() {
 
 /// Redis is unreachable for a while: the planner reports it, waits and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_ends_and_promotion_goes_on() {
+async fn promotion_continues_after_an_outage() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let rule = rule(|rule| (rule.pace, rule.batch) = (Pace::Every(HOUR), Batch::Jobs(3)));
@@ -182,7 +182,7 @@ async fn an_outage_ends_and_promotion_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_for_a_rule_that_nobody_has() {
+async fn nothing_is_written_for_an_unknown_rule() {
     let app = serving(&[]).await;
     assert!(!app.store().end_round("ghost", "1:x", 7, &Default::default()).await.unwrap());
     assert_eq!(app.redis.keys_with("ghost").await, Vec::<String>::new());

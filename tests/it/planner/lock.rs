@@ -24,7 +24,7 @@ fn round(begun: Begun) -> Round {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_lock_promotes_nothing() {
+async fn a_process_that_lost_the_lock_promotes_nothing() {
     let rule = by_hand(4, |rule| rule.planner_lock_ttl = 1000);
     let app = serving(std::slice::from_ref(&rule)).await;
     let store = app.store();
@@ -66,7 +66,7 @@ async fn slow_webhook(ms: u64) -> (MockServer, Webhook) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_round_that_lost_its_lock_says_so() {
+async fn a_round_that_lost_its_lock_reports_it() {
     let (server, webhook) = slow_webhook(1500).await;
     let rule = by_hand(4, |rule| {
         rule.planner_lock_ttl = 1000;
@@ -117,7 +117,7 @@ async fn a_round_longer_than_its_lock_keeps_it() {
 
 /// Starts processes; one is stopped while it holds the lock and continued when another has taken over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_planner_harms_nobody_when_it_thaws() {
+async fn a_stopped_planner_does_no_harm_when_it_continues() {
     let (redis, (server, webhook)) = (TestRedis::start(), slow_webhook(400).await);
     let options = format!(
         "enqueue_interval = \"50ms\"\nenqueue_jobs = 3\nplanner_lock_ttl = \"1s\"\nweights.webhook = {{ url = \"{}\" }}",
@@ -154,7 +154,7 @@ async fn a_frozen_planner_harms_nobody_when_it_thaws() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
+async fn a_killed_planner_is_replaced_within_the_ttl_of_its_lock() {
     let redis = TestRedis::start();
     let options = "enqueue_interval = \"20ms\"\nenqueue_jobs = 1\nstrict_interval = true\nplanner_lock_ttl = \"1s\"";
     let (mut processes, _) = processes(&redis, 2, options).await;
@@ -179,7 +179,7 @@ async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_stops_makes_room_at_once() {
+async fn a_planner_that_shuts_down_releases_its_lock_at_once() {
     let redis = Arc::new(TestRedis::start());
     let rule = rule(|rule| {
         rule.batch = Batch::Jobs(1);
@@ -249,7 +249,7 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
 
 /// Jobs wait and no process plans the rule: its state is not `running`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_that_nobody_plans_is_stalled() {
+async fn a_rule_without_a_planner_is_stalled() {
     let rules = [rule(|rule| rule.planner_lock_ttl = 1000)];
     let clock = Clock::manual(NOON);
     let start = |config: &mut Config| {

@@ -1,20 +1,20 @@
 //! The planner on a real Redis: locking, schedule, batch sizes, and failures during rounds.
 
-mod auto;
+mod batch_size;
 mod crash;
 mod faults;
 mod gate;
 mod lock;
-mod looking;
+mod observers;
+mod previews;
 mod queues;
 mod rules;
 mod schedule;
 mod skew;
 mod unknown;
 mod wake;
-mod watching;
 mod webhook_reports;
-mod weighing;
+mod weights;
 
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;

@@ -82,7 +82,7 @@ async fn a_dry_queue_is_served_before_a_full_one() {
 }
 
 #[tokio::test]
-async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
+async fn a_round_serves_some_of_many_queues_and_all_in_turn() {
     let rule = spread(rule(|rule| rule.batch = Batch::Auto));
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(150);

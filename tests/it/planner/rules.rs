@@ -32,7 +32,7 @@ async fn another_process_sees_a_change_on_its_next_push() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_at_the_same_time_all_hold() {
+async fn concurrent_changes_all_apply() {
     let app = serving(&[]).await;
     let books: Vec<_> = (0..6).map(|_| rulebook(app.store(), &[])).collect();
     let names: Vec<String> = (0..6).map(|number| format!("r{number}")).collect();
@@ -69,7 +69,7 @@ async fn a_rule_that_is_removed_drains() {
 
 /// A round that ends after its rule was deleted must not leave parts of the rule behind.
 #[tokio::test]
-async fn the_last_round_of_a_rule_that_is_gone_leaves_nothing() {
+async fn the_last_round_of_a_deleted_rule_leaves_nothing() {
     let rule = by_hand(5, |_| {});
     let app = serving(&[]).await;
     let (store, book) = (app.store(), rulebook(app.store(), &[]));
@@ -123,7 +123,7 @@ async fn a_rule_that_left_the_file_drains_after_the_restart() {
 
 /// A process that starts while Redis is down applies the rules of its file as soon as Redis is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_files_rules_hold_although_redis_was_away_at_the_start() {
+async fn the_files_rules_apply_although_redis_was_down_at_the_start() {
     let redis = Arc::new(TestRedis::start());
     let before = serving_on(&redis, &[by_hand(5, |_| {})]).await;
     let proxy = ChaosProxy::start(&redis).await;

@@ -109,7 +109,7 @@ async fn a_schedule_far_away_promotes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_pace_holds_at_once() {
+async fn another_interval_applies_at_once() {
     let slow = by_hand(1, |_| {});
     let yearly = rule(cron("0 0 1 1 *"));
     for (before, after) in [
@@ -130,7 +130,7 @@ async fn another_pace_holds_at_once() {
 
 /// A process that dies between begin and promotion of a round leaves the batch of the interval to its successor.
 #[tokio::test]
-async fn a_round_that_never_ended_is_made_up_for() {
+async fn a_round_that_never_ended_is_caught_up() {
     let rule = by_hand(4, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
     let store = app.store();
@@ -150,7 +150,7 @@ async fn a_round_that_never_ended_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn rounds_of_a_rule_that_is_not_there() {
+async fn rounds_of_an_unknown_rule() {
     let app = serving(&[]).await;
     let registry = registry(app.store(), &[]);
     assert!(registry.run("r").await.unwrap().is_none());

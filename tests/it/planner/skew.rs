@@ -46,7 +46,7 @@ async fn a_schedule_keeps_the_stores_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_ahead_does_not_make_a_planner_restless() {
+async fn a_clock_ahead_does_not_make_a_planner_poll() {
     for by_ms in [-TEN_MINUTES, TEN_MINUTES] {
         let redis = Arc::new(TestRedis::start());
         let rule = rule(|rule| {

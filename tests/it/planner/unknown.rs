@@ -1,6 +1,6 @@
 //! Tenants with unknown weights: the webhook is called before their jobs are promoted, and no tenant is left out.
 
-use super::weighing::{WeightsWebhook, expected, shares, start_staged, weights};
+use super::weights::{WeightsWebhook, expected, shares, start_staged, weights};
 use super::{HOUR, planning, push, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::fairness::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule};
@@ -49,7 +49,7 @@ async fn weights_apply_to_the_round_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lone_job_of_a_new_tenant_costs_one_question_and_later_ones_pass() {
+async fn one_job_of_a_new_tenant_costs_one_webhook_call_and_later_ones_pass_through() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 2}))).await;
     let app = planning(&[hourly(&webhook, 5)]).await;
     push(&app.client, "a", 1).await;
@@ -60,7 +60,7 @@ async fn a_lone_job_of_a_new_tenant_costs_one_question_and_later_ones_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_that_the_answer_leaves_out_has_been_answered_for() {
+async fn a_tenant_missing_in_the_response_counts_as_known() {
     let webhook = WeightsWebhook::responding(weights(json!({}))).await;
     let app = planning(&[hourly(&webhook, 5)]).await;
     push(&app.client, "a", 1).await;
@@ -96,7 +96,7 @@ async fn tenants_of_known_weight_never_wait() {
 
 /// The webhook is asked about 200 tenants per request, and again in the same round if those do not fill it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_unknown_tenants_are_asked_about_in_several_questions() {
+async fn many_unknown_tenants_need_several_webhook_calls() {
     let names: Vec<String> = (0..450).map(|number| format!("t{number:03}")).collect();
     let zero: serde_json::Map<_, _> = names[..300].iter().map(|name| (name.clone(), json!(0))).collect();
     let webhook = WeightsWebhook::responding(weights(Value::Object(zero))).await;
@@ -151,7 +151,7 @@ async fn new_tenants_are_held_while_the_webhook_is_down_if_the_rule_says_so() {
 
 /// Tenants that waited for a response are served by the rule's static weights.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_that_asks_no_more_lets_everyone_in() {
+async fn a_rule_that_no_longer_asks_the_webhook_promotes_all_tenants() {
     for has_webhook in [false, true] {
         let webhook = WeightsWebhook::responding(never()).await;
         let mut rule = webhook.rule(300, |_| {});
@@ -199,7 +199,7 @@ async fn a_tenant_with_jobs_of_several_priorities_is_asked_about_once() {
 
 /// A process calls the webhook and dies: the next one calls it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_asks_again_about_what_was_not_answered() {
+async fn another_process_repeats_unanswered_webhook_calls() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
     let rule = webhook.rule(8, |_| {});
     let (app, registry) = start_staged(rule.clone(), &[("a", 40), ("b", 40)]).await;
@@ -210,7 +210,7 @@ async fn another_process_asks_again_about_what_was_not_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_of_unknown_weight_that_takes_its_jobs_back_leaves_nothing() {
+async fn a_tenant_of_unknown_weight_that_cancels_its_jobs_leaves_nothing() {
     let webhook = WeightsWebhook::responding(never()).await;
     let app = serving(&[webhook.rule(8, |_| {})]).await;
     let ids = push(&app.client, "a", 2).await;

@@ -30,7 +30,7 @@ async fn a_dry_main_queue_gets_the_next_batch() {
 
 /// Signals may be lost: the next check handles what they would have reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_signal_costs_no_more_than_the_next_look() {
+async fn a_lost_signal_delays_only_until_the_next_check() {
     let rules = [hourly(Batch::Jobs(3))];
     let app = serving(&rules).await;
     stage(&app, &[("a", 12)]).await;

@@ -1,7 +1,7 @@
 //! Reports about a weights webhook: one when it begins to fail, with the weights used instead, and one when it
 //! recovers.
 
-use super::weighing::{WeightsWebhook, weights};
+use super::weights::{WeightsWebhook, weights};
 use super::{registry, run, stage};
 use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
@@ -105,7 +105,7 @@ async fn a_failure_that_holds_all_tenants_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
+async fn doubtful_responses_are_reported_once() {
     for (answer, reason) in
         [(json!({}), "empty"), (json!({"A": 3, "17": 1}), "unknown_ids"), (json!({"a": 0, "b": 0}), "all_zero")]
     {
@@ -133,7 +133,7 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
 
 /// A failure reported by one process ends in another: after a restart, or when another process plans the rule.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_goes_on_where_the_first_left_off() {
+async fn another_process_continues_where_the_first_stopped() {
     let webhook = WeightsWebhook::responding(ResponseTemplate::new(500)).await;
     let rule = webhook.rule(2, |_| {});
     let app = start_with_rule(&rule).await;

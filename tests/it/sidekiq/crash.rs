@@ -21,7 +21,7 @@ fn arguments(ours: &TestRedis, theirs: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_between_delivery_and_confirmation_doubles_nothing() {
+async fn a_kill_between_delivery_and_confirmation_repeats_no_job() {
     let (ours, theirs) = (TestRedis::durable(), TestRedis::start());
     let proxy = ChaosProxy::start(&theirs).await;
     let arguments = arguments(&ours, &proxy.url());
@@ -54,7 +54,7 @@ async fn a_process_that_dies_between_delivery_and_confirmation_doubles_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
+async fn kills_at_any_time_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let (ours, theirs) = (TestRedis::durable(), TestRedis::start());
     let arguments = arguments(&ours, &theirs.url());

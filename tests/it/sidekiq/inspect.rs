@@ -41,7 +41,7 @@ async fn lists_the_job_classes_of_each_queue() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_not_there_exits_1() {
+async fn a_missing_queue_exits_1() {
     let redis = sidekiq().await;
     let output = fairgate(&["sidekiq", "inspect", &redis.url(), "--queue", "hevy"]).await;
     let said = text(&output.stderr);

@@ -1,16 +1,16 @@
 //! A Sidekiq as the main queue, with a real Redis and real workers.
 
-mod auto;
+mod batch_size;
 mod crash;
+mod delivery;
+mod failures;
 mod fairplay;
-mod inflow;
+mod import;
 mod inspect;
-mod passage;
 mod release;
 mod release_crash;
 mod ruby;
 mod shadow;
-mod trouble;
 mod warnings;
 mod worker;
 

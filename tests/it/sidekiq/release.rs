@@ -311,7 +311,7 @@ async fn it_is_refused_while_a_process_takes_jobs_in() {
 }
 
 #[tokio::test]
-async fn what_was_being_taken_in_goes_back_too_although_its_rule_is_full() {
+async fn jobs_being_imported_are_returned_too_although_their_rule_is_full() {
     let redis = Arc::new(TestRedis::start());
     let full = Rule { max_staged: Some(10), ..held() };
     let app =
@@ -371,7 +371,7 @@ fn serving(ours: &TestRedis, grace: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_last_process_hands_back_at_exit() {
+async fn the_last_process_returns_jobs_at_exit() {
     let redis = TestRedis::start();
     let arguments = serving(&redis, "30s");
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -390,7 +390,7 @@ async fn the_last_process_hands_back_at_exit() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_into_the_grace_stays_staged_and_is_counted() {
+async fn jobs_beyond_the_grace_period_stay_staged_and_are_counted() {
     let redis = TestRedis::start();
     let arguments = serving(&redis, "0s");
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

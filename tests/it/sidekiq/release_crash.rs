@@ -93,7 +93,7 @@ async fn a_release_that_dies_after_any_step_is_completed_by_the_next_one_or_by_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
+async fn kills_at_any_time_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     for is_elsewhere in [true, false] {
         let (ours, other) = (TestRedis::durable(), TestRedis::start());
@@ -125,7 +125,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
 
 /// An importer that was stopped while jobs were returned has entries of the inbox in memory.
 #[tokio::test]
-async fn an_importer_that_wakes_up_late_doubles_nothing() {
+async fn an_importer_that_continues_late_repeats_no_job() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let store = app.store();
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;

@@ -105,7 +105,7 @@ fn quantile(waits: &[i64], share: f64) -> f64 {
 /// Two real queues are within 10 % of each other only if neither is delayed by the machine: one of five comparisons
 /// must be. All other assertions hold for each.
 #[tokio::test]
-async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
+async fn predicted_waits_match_the_waits_with_promotion() {
     let mut differences = Vec::new();
     for _ in 0..5 {
         match compare_once().await {
@@ -208,7 +208,7 @@ async fn contents(redis: &TestRedis) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
+async fn nothing_is_changed_in_the_watched_redis_and_the_gem_keeps_its_locks() {
     let theirs = TestRedis::start();
     enqueue(&theirs, "heavy", "noisy", 0..300).await;
     enqueue(&theirs, "heavy", "quiet", 0..3).await;
@@ -252,7 +252,7 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
 }
 
 #[tokio::test]
-async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_it() {
+async fn returned_jobs_and_emptied_queues_do_not_distort_the_report() {
     let theirs = TestRedis::start();
     let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     enqueue(&theirs, "heavy", "a", 0..1000).await;
@@ -274,7 +274,7 @@ async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_i
 }
 
 #[tokio::test]
-async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
+async fn an_unreachable_redis_is_reported_and_watched_again_afterwards() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     enqueue(&theirs, "heavy", "a", 0..5).await;
@@ -291,7 +291,7 @@ async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn one_process_watches_and_another_goes_on_when_it_stops() {
+async fn one_process_watches_and_another_takes_over() {
     let (redis, theirs) = (Arc::new(TestRedis::start()), TestRedis::start());
     let start = async || {
         let main_queue = legacy(|sidekiq| sidekiq.access = at(&theirs));
@@ -313,7 +313,7 @@ async fn one_process_watches_and_another_goes_on_when_it_stops() {
 }
 
 #[tokio::test]
-async fn from_shadow_to_light_and_back() {
+async fn switching_shadow_mode_off_and_on() {
     let app = beside(&[], legacy(|sidekiq| sidekiq.staging_queue = Some("stage".to_owned()))).await;
     let put = async |rule: Rule| {
         app.client.send("PUT", "/v1/admin/planner/r", Some(rule.to_json().to_string())).await;
@@ -363,7 +363,7 @@ async fn the_webhook_is_asked_and_its_weights_count() {
 }
 
 #[tokio::test]
-async fn of_a_long_line_the_front_is_looked_at() {
+async fn only_the_front_of_a_long_queue_is_observed() {
     let theirs = TestRedis::start();
     for part in 0..11 {
         enqueue(&theirs, "heavy", "a", part * 10_000..(part + 1) * 10_000).await;
@@ -383,7 +383,7 @@ async fn of_a_long_line_the_front_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
+async fn a_global_weight_of_a_tenant_applies_at_once() {
     let theirs = TestRedis::start();
     let rule = rule(|rule| (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(2000)));
     let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;

@@ -1,6 +1,6 @@
 //! Misconfigurations with a Sidekiq: each is reported once, with its remedy.
 
-use super::inflow::{all_at_once, draining};
+use super::import::{all_at_once, draining};
 use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::Process;
@@ -159,7 +159,7 @@ async fn a_rule_that_promotes_into_the_staging_queue_is_refused_at_run_time_too(
 
 /// A batch whose jobs are all passed on leaves nothing to stage; later jobs are still imported.
 #[tokio::test]
-async fn jobs_that_are_all_passed_on_are_taken_in_without_a_failure() {
+async fn a_batch_that_is_passed_on_completely_is_imported_without_an_error() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let file = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\nstaging_queue = \"stage\"\n";

@@ -51,7 +51,7 @@ async fn workers_of_another_redis_run_each_job_once() {
 }
 
 #[tokio::test]
-async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
+async fn process_records_are_read_and_a_quiet_process_gets_no_more_jobs() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let worker = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     eventually("its process record exists", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1)
@@ -76,7 +76,7 @@ async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
 }
 
 #[tokio::test]
-async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
+async fn a_gate_closes_by_latency_by_depth_and_for_a_paused_queue() {
     let rule = by_hand(10);
     let rule = Rule { max_depth: 4, latency_threshold: 60_000, ..rule };
     let app = beside(&[rule], legacy(|_| {})).await;
@@ -101,7 +101,7 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
 }
 
 #[tokio::test]
-async fn inspect_tells_what_is_there_and_changes_nothing() {
+async fn inspect_reports_the_contents_and_changes_nothing() {
     let redis = TestRedis::start();
     let worker = Worker::start(&redis, &WorkerOptions { queues: &["light"], ..WorkerOptions::default() });
     eventually("its process record exists", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;

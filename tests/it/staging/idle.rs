@@ -91,7 +91,7 @@ async fn a_tenant_without_jobs_takes_no_memory() {
 }
 
 #[tokio::test]
-async fn what_a_webhook_said_is_remembered_for_a_while() {
+async fn webhook_weights_are_kept_for_a_while() {
     let env = StagingEnv::busy(|rule| {
         let url = "http://127.0.0.1:9/".to_owned();
         rule.weights.webhook = Some(Webhook { url, timeout: 100, secret_env: None });
@@ -139,7 +139,7 @@ async fn the_files_rules_hold_again_after_redis_was_emptied() {
 
 /// With a planner, jobs staged afterwards are promoted as well.
 #[tokio::test]
-async fn the_planner_goes_on_after_redis_was_emptied() {
+async fn the_planner_continues_after_redis_was_emptied() {
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
     for _ in 0..2 {
         let mut ids = Vec::new();

@@ -1,14 +1,14 @@
 //! Staging: jobs of planned types wait, are promoted, pass through, return and expire, up to a maximum.
 
-mod blocked;
-mod bound;
 mod idle;
-mod passing;
+mod max_blocked;
+mod max_staged;
+mod pass_through;
 mod priorities;
 mod returns;
-mod sharing;
-mod tenancy;
-mod waiting;
+mod shared_queue;
+mod staged_jobs;
+mod tenant;
 mod weights;
 
 use crate::support::{Answer, NOON, TestApp, json};

@@ -73,7 +73,7 @@ async fn within_a_tenant_priorities_order_its_own_jobs_only() {
 }
 
 #[tokio::test]
-async fn nothing_passes_while_somebody_waits_at_another_priority() {
+async fn nothing_passes_through_while_a_tenant_waits_at_another_priority() {
     let env = StagingEnv::busy(|_| {}).await;
     let waiting = push(&env, &[("a", -5)]).await;
     env.client.fetch("default", 1).await;
@@ -137,7 +137,7 @@ async fn jobs_leave_staging_at_any_priority() {
 }
 
 #[tokio::test]
-async fn what_was_staged_by_priority_goes_first_when_the_rule_stops_to() {
+async fn jobs_staged_by_priority_go_first_after_the_rule_changes() {
     let env = StagingEnv::busy(|_| {}).await;
     let mut ids = push(&env, &[("a", 5), ("a", 5), ("b", 0), ("b", -5)]).await;
     put(&env, |rule| rule.priority = PriorityScope::WithinTenant).await;
@@ -152,7 +152,7 @@ async fn what_was_staged_by_priority_goes_first_when_the_rule_stops_to() {
 }
 
 #[tokio::test]
-async fn what_was_staged_within_tenants_goes_as_priority_0_when_the_rule_changes() {
+async fn jobs_staged_within_tenants_count_as_priority_0_after_the_rule_changes() {
     let env = StagingEnv::busy(|rule| rule.priority = PriorityScope::WithinTenant).await;
     let mut ids = push(&env, &[("a", 0), ("a", 5), ("b", -9), ("b", 7)]).await;
     put(&env, |rule| rule.priority = PriorityScope::Global).await;
@@ -166,7 +166,7 @@ async fn what_was_staged_within_tenants_goes_as_priority_0_when_the_rule_changes
 }
 
 #[tokio::test]
-async fn a_tenant_whose_jobs_are_blocked_holds_up_no_priority() {
+async fn a_tenant_with_blocked_jobs_delays_no_priority() {
     let env = StagingEnv::busy(|rule| rule.max_blocked = 1).await;
     let client = &env.client;
     let limited = |priority| {

@@ -25,7 +25,7 @@ async fn come_due(env: &StagingEnv) {
 }
 
 #[tokio::test]
-async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
+async fn jobs_sent_during_a_hold_are_free_after_it() {
     let held = [("a".to_owned(), Weight::HELD)];
     let env = StagingEnv::with(|rule| rule.weights.fixed = held.into()).await;
     let id = scheduled(&env, "a").await;
@@ -35,7 +35,7 @@ async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
 }
 
 #[tokio::test]
-async fn a_hold_holds_what_was_sent_before_it() {
+async fn a_hold_applies_to_jobs_sent_before_it() {
     let env = StagingEnv::open().await;
     let id = scheduled(&env, "a").await;
     set_weight(&env, "a", 0.0).await;
@@ -45,7 +45,7 @@ async fn a_hold_holds_what_was_sent_before_it() {
 }
 
 #[tokio::test]
-async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
+async fn with_hold_no_tenant_passes_through_without_a_webhook_weight() {
     let env = StagingEnv::with(|rule| {
         rule.weights.webhook = Some(Webhook { url: "http://127.0.0.1:9/".to_owned(), timeout: 100, secret_env: None });
         rule.weights.on_webhook_error = Some(OnWebhookError::Hold);
@@ -57,7 +57,7 @@ async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
 
 /// No job was staged at 03:00; jobs of the afternoon wait for the next night.
 #[tokio::test]
-async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
+async fn a_schedule_is_not_caught_up_if_nothing_was_staged_at_its_time() {
     const DAY: i64 = 86_400_000;
     let env = StagingEnv::busy(|rule| {
         rule.pace = Pace::Cron { expression: "0 3 * * *".to_owned(), timezone: "UTC".to_owned() };

@@ -28,7 +28,7 @@ async fn a_password_and_a_database() {
 }
 
 #[tokio::test]
-async fn an_acl_user_that_may_touch_only_our_keys() {
+async fn an_acl_user_with_access_to_only_the_keys_of_the_namespace() {
     let server = Server::start(&[]).up().await;
     server.cli(&["ACL", "SETUSER", "fg", "on", ">pw", "~fg:*", "+@all", "-@admin", "+info"]);
     let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
@@ -84,7 +84,7 @@ async fn a_user_that_may_not_load_functions_sends_scripts() {
 }
 
 #[tokio::test]
-async fn a_server_that_runs_no_scripts_for_us_is_not_ready() {
+async fn a_server_that_refuses_scripts_is_not_ready() {
     let server = Server::start(&[]).up().await;
     let rights = ["~fg:*", "&*", "+@all", "-@admin", "+info", "-@scripting"];
     server.cli(&[&["ACL", "SETUSER", "fg", "on", ">pw"], &rights[..]].concat());
@@ -130,7 +130,7 @@ async fn functions_of_other_versions_are_removed_at_start() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
+async fn a_wrong_password_is_a_503_and_never_in_the_response() {
     let server = Server::start(&["--requirepass", "sesame"]).up().await;
     let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
         config.store.password = Some(Secret::new("wrong-secret".to_owned()));
@@ -150,7 +150,7 @@ fn certificate(directory: &Path) -> (String, String) {
 }
 
 #[tokio::test]
-async fn tls_with_a_certificate_of_our_own() {
+async fn tls_with_a_self_signed_certificate() {
     _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = certificate(directory.path());

@@ -54,7 +54,7 @@ async fn a_lease_lasts_as_long_as_before() {
 }
 
 #[tokio::test]
-async fn leases_that_are_answered_or_taken_meanwhile_are_left_alone() {
+async fn leases_that_end_or_start_meanwhile_are_not_shifted() {
     let app = start().await;
     let body = json!({"type": "t", "args": [], "options": {"visibility_timeout": 60}});
     let (answered, extended) = (app.client.enqueue(body.clone()).await, app.client.enqueue(body).await);
@@ -144,7 +144,7 @@ async fn a_rate_neither_opens_nor_stays_closed() {
 }
 
 #[tokio::test]
-async fn a_job_that_a_limit_put_off_comes_in_its_turn() {
+async fn a_job_rescheduled_by_a_limit_runs_in_its_turn() {
     for step in STEPS {
         let app = start().await;
         let rate = json!({"limit": 1, "period": "PT1M"});
@@ -161,7 +161,7 @@ async fn a_job_that_a_limit_put_off_comes_in_its_turn() {
 }
 
 #[tokio::test]
-async fn what_a_tenant_may_enqueue_is_measured_on() {
+async fn the_enqueue_rate_of_a_tenant_is_still_enforced() {
     for step in STEPS {
         let app = start().await;
         let tenant = json!({"limits": {"max_enqueue_rate": {"limit": 1, "period": "PT1M"}}});

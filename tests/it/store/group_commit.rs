@@ -57,7 +57,7 @@ async fn fetches_that_go_together_each_get_what_they_ask_for() {
 }
 
 #[tokio::test]
-async fn a_lone_request_is_one_call() {
+async fn a_single_request_is_one_call() {
     let app = quiet_app().await;
     app.client.enqueue_into("q").await;
     let before = script_calls(&app).await;
@@ -66,7 +66,7 @@ async fn a_lone_request_is_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_bad_request_in_a_group_harms_only_itself() {
+async fn an_invalid_request_in_a_group_affects_only_itself() {
     let app = quiet_app().await;
     let taken = app.client.enqueue_into("q").await;
     let damaged = app.client.enqueue_into("broken").await;

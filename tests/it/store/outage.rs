@@ -15,7 +15,7 @@ fn durable(directory: &tempfile::TempDir) -> PrivateRedis {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_redis_is_away_the_answer_is_503_and_then_everything_goes_on() {
+async fn while_redis_is_down_requests_get_503_and_then_work_again() {
     let directory = tempfile::tempdir().unwrap();
     let redis = durable(&directory);
     let mut config = Config::default();
@@ -98,7 +98,7 @@ async fn forgotten_scripts_are_sent_again_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_emptied_redis_is_used_on_under_load() {
+async fn an_emptied_redis_is_still_used_under_load() {
     let app = TestApp::start().await;
     enqueue_all_the_while(&app, async || {
         for _ in 0..3 {
@@ -115,7 +115,7 @@ async fn an_emptied_redis_is_used_on_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_whose_answer_was_lost_is_sent_again_and_counts_once() {
+async fn a_call_whose_reply_was_lost_is_repeated_and_counts_once() {
     let app = TestApp::start().await;
     let accepted = enqueue_all_the_while(&app, async || {
         for _ in 0..10 {
@@ -130,7 +130,7 @@ async fn a_call_whose_answer_was_lost_is_sent_again_and_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_whose_answer_was_lost_are_not_lost() {
+async fn leases_whose_reply_was_lost_are_not_lost() {
     let app = TestApp::start().await;
     let job = json!({"type": "test.job", "args": [], "queue": "q"});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 1000]})).await.expect(201);
@@ -166,7 +166,7 @@ async fn leases_whose_answer_was_lost_are_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
+async fn jobs_of_a_disconnected_client_are_returned_at_once() {
     use tokio::io::AsyncWriteExt;
     let app = TestApp::start().await;
     let ids = [app.client.enqueue_into("q").await, app.client.enqueue_into("q").await];

@@ -64,7 +64,7 @@ async fn redis_does_not_outlive_a_fairgate_that_is_killed() {
 }
 
 #[tokio::test]
-async fn a_private_redis_that_dies_is_started_again() {
+async fn a_private_redis_that_dies_is_restarted() {
     let (_directory, path) = data_dir();
     let process = Process::serve(&["--data-dir", &path]).await;
     let id = process.client.enqueue(json!({"type": "test.job", "args": [1]})).await;

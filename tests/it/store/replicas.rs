@@ -40,7 +40,7 @@ async fn replica_of(primary: &Server) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_replicas_confirmation_the_answer_is_503_and_the_job_is_there() {
+async fn without_a_replicas_confirmation_the_response_is_503_and_the_job_is_stored() {
     let primary = Server::start(&[]).up().await;
     let (_app, client) = start(&url(&primary), one_confirms).await;
     let id = fairgate::job::id::generate();
@@ -90,7 +90,7 @@ async fn concurrent_requests_share_the_wait_for_a_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_cluster_replicas_of_the_slots_node_confirm() {
+async fn in_a_cluster_replicas_of_the_node_with_the_slot_confirm() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), one_confirms).await;
     is_unconfirmed(&enqueue(&client, &fairgate::job::id::generate()).await);
@@ -144,7 +144,7 @@ fn doctor(url: &str, wait_replicas: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doctor_recommends_what_keeps_jobs_in_a_failover() {
+async fn doctor_recommends_settings_that_keep_jobs_in_a_failover() {
     let advice = "set `min-replicas-to-write 1` and `min-replicas-max-lag 10`";
     let alone = TestRedis::start();
     let said = doctor(&alone.url(), "0");

@@ -87,7 +87,7 @@ async fn a_slot_that_moves_for_longer_than_a_call_may_take_is_a_503() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_that_nobody_serves_is_a_503() {
+async fn an_unassigned_slot_is_a_503() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), |config| config.store.call_timeout = Duration::from_millis(300)).await;
     let id = client.enqueue_into("q").await;

@@ -43,7 +43,7 @@ async fn scrape(app: &TestApp, accept: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_text_format() {
+async fn promtool_accepts_the_text_format() {
     let app = busy_server().await;
     let answer = scrape(&app, "*/*").await;
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
@@ -64,7 +64,7 @@ async fn promtool_finds_nothing_wrong_with_the_text_format() {
 }
 
 #[tokio::test]
-async fn open_metrics_is_valid_for_those_who_accept_it() {
+async fn openmetrics_is_valid_if_requested() {
     let app = busy_server().await;
     let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
     let answer = scrape(&app, prometheus).await;

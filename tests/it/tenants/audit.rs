@@ -3,7 +3,7 @@
 use super::{job, later, start, start_with};
 
 #[tokio::test]
-async fn wrong_counts_are_found_and_mended() {
+async fn wrong_counts_are_found_and_repaired() {
     let app = start(&[]).await;
     app.push(job("a")).await.expect(201);
     app.push(job("b")).await.expect(201);

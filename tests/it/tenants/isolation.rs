@@ -67,7 +67,7 @@ async fn promoted_jobs_are_found_among_the_first() {
 }
 
 #[tokio::test]
-async fn in_namespaces_nothing_crosses() {
+async fn namespaces_are_separate() {
     let app = start_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
     let a = app.client.enqueue(job("a:1")).await;
     let b = app.client.enqueue(job("b")).await;

@@ -13,7 +13,7 @@ fn depth(most: u64) -> TenantLimits {
 }
 
 #[tokio::test]
-async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
+async fn an_enqueue_above_the_depth_is_refused_with_the_reason() {
     let app = start(&[("a", depth(2))]).await;
     app.push(job("a")).await.expect(201);
     app.push(later("a")).await.expect(201);
@@ -39,7 +39,7 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
 }
 
 #[tokio::test]
-async fn workflows_and_crons_are_measured_like_all_others() {
+async fn workflows_and_crons_are_limited_like_all_jobs() {
     let app = start(&[("a", depth(2))]).await;
     let group = |jobs: usize| json!({"type": "group", "jobs": vec![job("a"); jobs]});
     let refused = app.client.post("/v1/workflows", group(3)).await.expect(429);
@@ -71,7 +71,7 @@ async fn a_batch_is_taken_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn schedules_have_a_limit_of_their_own() {
+async fn scheduled_jobs_have_their_own_limit() {
     let limits = TenantLimits { max_scheduled: Some(1), ..TenantLimits::default() };
     let app = start(&[("a", limits)]).await;
     app.push(later("a")).await.expect(201);
@@ -88,7 +88,7 @@ async fn schedules_have_a_limit_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_soft_limit_accepts_and_tells() {
+async fn a_soft_limit_accepts_and_reports() {
     let soft = TenantLimits { max_queue_depth: Some(1), max_scheduled: Some(0), soft: true, ..TenantLimits::default() };
     let app = start(&[("a:b", soft)]).await;
     for _ in 0..3 {
@@ -110,7 +110,7 @@ async fn a_soft_limit_accepts_and_tells() {
 }
 
 #[tokio::test]
-async fn a_limit_is_told_once_until_there_was_quiet() {
+async fn a_limit_is_reported_once_until_load_drops() {
     let app = start(&[("a", depth(0))]).await;
     for _ in 0..5 {
         app.push(job("a")).await.expect(429);
@@ -165,7 +165,7 @@ async fn two_hundred_producers_fill_a_depth_of_a_thousand_exactly() {
 }
 
 #[tokio::test]
-async fn what_counts_is_what_waits_whatever_becomes_of_it() {
+async fn only_waiting_jobs_count_in_every_transition() {
     let app = start(&[("a", depth(100))]).await;
     let ids: Vec<String> = {
         let mut ids = Vec::new();
@@ -251,7 +251,7 @@ async fn staged_jobs_count_as_waiting() {
 }
 
 #[tokio::test]
-async fn an_enqueue_whose_answer_was_lost_counts_once() {
+async fn an_enqueue_whose_reply_was_lost_counts_once() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let url = proxy.url();

@@ -76,7 +76,7 @@ async fn a_pool_serves_the_queues_of_the_tenant_that_made_it() {
 }
 
 #[tokio::test]
-async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
+async fn a_queues_rate_limit_belongs_to_the_callers_namespace() {
     let app = namespaces().await;
     let path = "/v1/admin/queues/q/rate-limit";
     let set = of(&app, "acme", "PUT", path, json!({"concurrency": 1})).await.expect(200);
@@ -110,7 +110,7 @@ async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
 }
 
 #[tokio::test]
-async fn a_cron_is_that_of_the_namespace_it_was_registered_in() {
+async fn a_cron_belongs_to_the_namespace_it_was_registered_in() {
     let app = namespaces().await;
     for tenant in ["acme", "beta"] {
         let cron = json!({"name": "n", "expression": "@hourly", "type": "t.job", "overlap_policy": "allow"});
@@ -134,7 +134,7 @@ async fn a_cron_is_that_of_the_namespace_it_was_registered_in() {
 
 /// With every isolation, the header restricts results to the tenant's own jobs.
 #[tokio::test]
-async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() {
+async fn a_request_with_a_tenant_neither_lists_nor_changes_jobs_of_another() {
     for isolation in [Isolation::Sharded, Isolation::Shared, Isolation::Namespace] {
         let app = start_with(&[], |config| config.tenancy.isolation = isolation).await;
         let (acme, beta) = (app.client.enqueue(job("acme")).await, app.client.enqueue(job("beta")).await);
@@ -281,7 +281,7 @@ fn body_for(path: &str, foreign: &TenantData) -> Value {
 
 /// Calls every route with the other tenant's names and ids: none shows or changes data of the other tenant.
 #[tokio::test]
-async fn no_route_shows_or_changes_what_is_another_tenants() {
+async fn no_route_shows_or_changes_data_of_another_tenant() {
     let app = namespaces().await;
     let acme = create_data(&app, "acme").await;
     let before = seen_by(&app, "acme", &acme).await;
@@ -334,7 +334,7 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
 }
 
 #[tokio::test]
-async fn names_of_other_namespaces_lead_nowhere() {
+async fn names_in_other_namespaces_are_not_found() {
     let app = namespaces().await;
     create_data(&app, "acme").await;
     for tenant in ["beta", "_default"] {

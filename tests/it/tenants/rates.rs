@@ -30,7 +30,7 @@ async fn no_window_holds_more_than_the_limit() {
 }
 
 #[tokio::test]
-async fn retry_after_is_when_there_is_room() {
+async fn retry_after_is_the_time_until_a_slot_is_free() {
     let app = start(&[("a", rate(2, 60_000))]).await;
     app.push(job("a")).await.expect(201);
     app.clock.advance(20_000);
@@ -66,7 +66,7 @@ async fn refused_jobs_do_not_count_and_windows_expire() {
 }
 
 #[tokio::test]
-async fn how_fast_jobs_go_tells_when_there_is_room() {
+async fn retry_after_of_a_full_queue_follows_its_drain_rate() {
     let limits = TenantLimits { max_queue_depth: Some(100), ..TenantLimits::default() };
     let app = start(&[("a", limits)]).await;
     let batch = |jobs: usize| json!({"jobs": vec![job("a"); jobs]});

@@ -86,7 +86,7 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
 }
 
 #[tokio::test]
-async fn a_boost_goes_before_and_shows_not() {
+async fn a_boost_raises_the_priority_and_is_not_shown() {
     let app = start_with(&[], |config| {
         config.tenant = vec![weighing("vip", 1.0, 10), weighing("max", 1.0, 100), weighing("_default", 1.0, -50)]
     })

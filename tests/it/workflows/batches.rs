@@ -8,7 +8,7 @@ fn all_callbacks() -> Value {
 }
 
 #[tokio::test]
-async fn callbacks_follow_from_how_the_jobs_ended() {
+async fn callbacks_depend_on_the_final_states_of_the_jobs() {
     let app = app().await;
     let client = &app.client;
     for (fails, expected) in [(false, ["complete", "success"]), (true, ["complete", "failure"])] {
@@ -63,7 +63,7 @@ async fn a_callback_that_fails_fails_the_batch() {
 
 /// Two processes, concurrent acks, each sent twice: every callback is enqueued once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callbacks_fire_once_whatever_comes_at_once() {
+async fn callbacks_fire_once_with_concurrent_acks() {
     let first = app().await;
     let second = TestApp::start_on(first.redis.clone(), Default::default(), |_| {}).await;
     for round in 0..5 {

@@ -67,7 +67,7 @@ async fn a_child_without_a_tenant_inherits_it_and_one_of_another_tenant_is_refus
 }
 
 #[tokio::test]
-async fn an_ancestor_that_is_not_there_says_nothing_about_the_tenant() {
+async fn an_unknown_ancestor_does_not_determine_the_tenant() {
     let app = TestApp::start().await;
     for field in FIELDS {
         for id in [fairgate::job::id::generate(), "mine".to_owned()] {
@@ -101,7 +101,7 @@ async fn a_key_of_another_tenant_is_denied() {
 }
 
 #[tokio::test]
-async fn the_tenant_that_a_plan_rule_finds_counts() {
+async fn the_tenant_found_by_a_plan_rule_counts() {
     let rule = Rule { tenant_key: TenantKey::parse("args.0").unwrap(), ..Rule::new("r", &["planned.*"]) };
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![rule]).await;
     let planned = |tenant: &str| json!({"type": "planned.job", "args": [tenant]});

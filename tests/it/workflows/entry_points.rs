@@ -69,7 +69,7 @@ async fn a_workflow_whose_first_jobs_exceed_what_may_be_staged_is_refused_whole(
 }
 
 #[tokio::test]
-async fn rules_that_changed_meanwhile_count() {
+async fn changed_rules_apply_to_later_steps() {
     let app = with_rule(|_| {}).await;
     let other = TestApp::start_on(app.redis.clone(), Clock::System, |config| {
         config.server.roles = vec![Role::Api];

@@ -1,15 +1,15 @@
 //! Workflows: chains, groups and batches, nested, with every final state of jobs.
 
 mod batches;
-mod bounds;
 mod cancelling;
 mod chains;
 mod children;
-mod depends;
+mod dependencies;
 mod entry_points;
 mod events;
 mod groups;
 mod large;
+mod limits;
 mod nesting;
 mod ownership;
 mod progress;

@@ -4,7 +4,7 @@ use super::*;
 use crate::auth::{caller, guarded};
 
 #[tokio::test]
-async fn a_workflow_of_a_tenants_key_is_the_tenants_alone() {
+async fn a_workflow_created_with_a_tenants_key_belongs_to_the_tenant() {
     let app = guarded().await;
     let (acme, beta, admin) = (caller(&app, "acme-producer"), caller(&app, "beta-producer"), caller(&app, "admin"));
     let begun = acme.post("/v1/workflows", chain(jobs(&["a", "b"]))).await.expect(201);
@@ -44,7 +44,7 @@ async fn a_job_of_another_tenant_is_refused_with_the_whole() {
 }
 
 #[tokio::test]
-async fn all_jobs_of_a_workflow_are_one_tenants() {
+async fn all_jobs_of_a_workflow_belong_to_one_tenant() {
     let app = guarded().await;
     let admin = caller(&app, "admin");
     let of = |tenant: &str| json!({"type": "test.b", "args": [], "meta": {"tenant_id": tenant}});

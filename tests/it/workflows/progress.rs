@@ -17,7 +17,7 @@ async fn report(client: &Client, job: &Value, progress: f64) {
 }
 
 #[tokio::test]
-async fn a_chain_is_as_far_as_its_steps_on_average() {
+async fn the_progress_of_a_chain_is_the_average_of_its_steps() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, chain(vec![job("a"), group(jobs(&["b", "c"])), job("d")])).await;
@@ -47,7 +47,7 @@ async fn a_chain_is_as_far_as_its_steps_on_average() {
 }
 
 #[tokio::test]
-async fn a_batch_is_as_far_as_its_jobs_succeeded() {
+async fn the_progress_of_a_batch_is_its_share_of_successful_jobs() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, batch(jobs(&["a", "b"]), json!({"on_complete": job("z")}))).await;

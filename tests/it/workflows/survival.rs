@@ -69,7 +69,7 @@ async fn twice(proxy: &ChaosProxy, pattern: &str, request: impl Future<Output = 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_are_sent_again_move_a_workflow_once() {
+async fn repeated_calls_advance_a_workflow_once() {
     let (app, proxy) = behind_proxy().await;
     let client = app.client.clone();
     // All scripts are loaded before faults are armed.
@@ -126,7 +126,7 @@ async fn calls_that_are_sent_again_move_a_workflow_once() {
 }
 
 #[tokio::test]
-async fn an_id_is_taken_once() {
+async fn a_workflow_id_is_stored_once() {
     let app = app().await;
     let own = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
     let body = json!({"id": own, "type": "group", "jobs": jobs(&["a"])});
@@ -164,7 +164,7 @@ async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() 
 }
 
 #[tokio::test]
-async fn a_job_that_is_retried_by_hand_does_not_move_its_workflow_twice() {
+async fn a_job_retried_by_hand_does_not_advance_its_workflow_twice() {
     let app = app().await;
     let client = &app.client;
     let fatal = json!({"type": "test.a", "args": [], "options": {"queue": "q",
@@ -182,7 +182,7 @@ async fn a_job_that_is_retried_by_hand_does_not_move_its_workflow_twice() {
 }
 
 #[tokio::test]
-async fn what_ended_goes_with_its_retention_and_what_runs_stays() {
+async fn finished_workflows_are_removed_by_retention_and_running_ones_stay() {
     let app = TestApp::start_with(Clock::System, |config| {
         let short = Duration::from_millis(100);
         (config.retention.completed, config.retention.cancelled, config.retention.discarded) = (short, short, short);

@@ -107,7 +107,7 @@ async fn every_malformed_request_is_named_and_refused_and_stores_nothing() {
 }
 
 #[test]
-fn rows_have_names_of_their_own() {
+fn rows_have_distinct_names() {
     let rows = rows::all();
     let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     names.sort_unstable();
@@ -117,7 +117,7 @@ fn rows_have_names_of_their_own() {
 }
 
 #[tokio::test]
-async fn each_bad_ack_of_a_list_has_an_error_of_its_own() {
+async fn each_invalid_ack_of_a_list_has_its_own_error() {
     let app = app(|_| {}).await;
     let good = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;

@@ -53,7 +53,7 @@ impl Caller {
 }
 
 #[tokio::test]
-async fn each_route_gives_what_the_document_says() {
+async fn each_route_responds_as_documented() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| config.server.private_webhooks = true).await;
     let caller = Caller { client: app.client.clone(), queues: AtomicUsize::new(0) };
     for path in ["/ojs/manifest", "/ojs/v1/health", "/health", "/healthz", "/ready", "/readyz", "/metrics"] {

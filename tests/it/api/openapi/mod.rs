@@ -38,7 +38,7 @@ fn every_route_of_the_table_is_in_the_document_and_nothing_else() {
 }
 
 #[test]
-fn every_operation_says_what_it_is_takes_and_gives() {
+fn every_operation_has_a_summary_parameters_and_responses() {
     let mut ids = BTreeSet::new();
     for (method, path, operation) in operations() {
         let what = format!("{method} {path}");
@@ -64,7 +64,7 @@ fn every_operation_says_what_it_is_takes_and_gives() {
 }
 
 #[test]
-fn every_operation_says_who_may_use_it() {
+fn every_operation_states_its_required_role() {
     for (method, path, access) in routes() {
         let operation = &DOCUMENT["paths"][path][method.to_ascii_lowercase()];
         let roles: Vec<&str> =

@@ -42,7 +42,7 @@ async fn a_day_of_a_tenant_is_counted() {
 }
 
 #[tokio::test]
-async fn nothing_remains_of_an_idle_tenant() {
+async fn no_key_of_an_idle_tenant_remains() {
     let env = NeighborEnv::open().await;
     env.push("ac:me", 3).await;
     assert_eq!(env.work(10).await, shares(&[("ac:me", 3)]));
@@ -81,7 +81,7 @@ async fn jobs_without_a_tenant_are_those_of_the_default_one() {
 }
 
 #[tokio::test]
-async fn each_entry_counts_once_whoever_adds_them_up() {
+async fn each_entry_counts_once_in_any_process() {
     let env = NeighborEnv::open().await;
     for _ in 0..20 {
         env.push("acme", 1).await;

@@ -1,12 +1,12 @@
 //! Noisy neighbours on a real Redis: counting, detection, throttling and release.
 
 mod api;
+mod concurrency;
 mod counting;
-mod sharing;
-mod slots;
-mod staged;
+mod plan_rule;
+mod shared_queue;
 mod victims;
-mod watching;
+mod watcher;
 
 use crate::support::{NOON, TestApp, TestRedis, json};
 use fairgate::background::NoisyNeighborWatcher;

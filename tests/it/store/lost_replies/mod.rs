@@ -1,7 +1,7 @@
 //! Replies of Redis that break off or never arrive: calls are repeated, and no job stays leased to a worker that does
 //! not have it.
 
-mod ledger;
+mod load;
 
 use crate::support::{Answer, ChaosProxy, Fault, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -59,7 +59,7 @@ const PATIENT: Duration = Duration::from_secs(10);
 const IMPATIENT: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_that_breaks_off_is_asked_for_again() {
+async fn a_call_with_a_truncated_reply_is_repeated() {
     let env = LostReplyEnv::open(PATIENT).await;
     let client = &env.direct.client;
     let job = json!({"type": "test.cut", "args": [], "queue": "q"});
@@ -88,7 +88,7 @@ async fn a_reply_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_whose_reply_never_comes_hands_its_jobs_back() {
+async fn a_fetch_whose_reply_never_arrives_returns_its_jobs() {
     let env = LostReplyEnv::open(IMPATIENT).await;
     let ids = [env.direct.client.enqueue_into("q").await, env.direct.client.enqueue_into("q").await];
     let wanted = json!({"queues": ["q"], "count": 2, "worker_id": "nobody"});

@@ -31,7 +31,11 @@ async fn a_payload_keeps_every_byte_but_queue_and_time() {
     assert!(time.contains('.') && time.parse::<f64>().is_ok_and(|time| time > 1_700_000_000.0), "{time}");
     let expected = text.replace("\"stage\"", "\"heavy\"").replace("1690000000.123", time);
     assert_eq!(promoted[0], expected);
-    assert_eq!(app.redis.keys_with("job:").await, Vec::<String>::new(), "no record is kept for a job pushed by a Sidekiq client");
+    assert_eq!(
+        app.redis.keys_with("job:").await,
+        Vec::<String>::new(),
+        "no record is kept for a job pushed by a Sidekiq client"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +96,7 @@ async fn the_middleware_keeps_the_queue_of_each_class_and_leaves_others_alone() 
 }
 
 #[tokio::test]
-async fn what_nobody_plans_passes_and_what_nobody_can_run_is_buried() {
+async fn unplanned_jobs_pass_through_and_invalid_payloads_go_to_the_dead_set() {
     let app = beside(&[all_at_once()], draining()).await;
     for text in [
         r#"{"class":"Unknown","args":[1],"queue":"stage","fairgate":{"queue":"own"}}"#,
@@ -114,7 +118,7 @@ async fn what_nobody_plans_passes_and_what_nobody_can_run_is_buried() {
 }
 
 #[tokio::test]
-async fn what_names_no_tenant_is_the_default_tenants() {
+async fn jobs_without_a_tenant_belong_to_the_default_tenant() {
     let app = TestApp::start_with(Clock::System, |config| {
         configure(config, &[all_at_once()], draining());
         config.tenancy.default_tenant = "house".to_owned();
@@ -151,7 +155,7 @@ async fn a_rule_that_is_full_leaves_jobs_where_they_are() {
 }
 
 #[tokio::test]
-async fn two_that_drain_take_each_job_once() {
+async fn two_importers_import_each_job_once() {
     let redis = Arc::new(TestRedis::start());
     let start = async || {
         TestApp::start_on(Arc::clone(&redis), Clock::System, |config| configure(config, &[all_at_once()], draining()))

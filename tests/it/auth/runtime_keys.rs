@@ -19,7 +19,7 @@ async fn make(by: &Caller, name: &str, role: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn the_first_key_closes_every_process_and_a_restart_opens_none() {
+async fn the_first_key_protects_every_process_also_after_a_restart() {
     let redis = Arc::new(TestRedis::start());
     let (first, second) = (on(&redis).await, on(&redis).await);
     first.client.get("/v1/queues").await.expect(200);
@@ -79,7 +79,7 @@ async fn a_key_is_rotated_without_a_gap_and_revoked_everywhere() {
 }
 
 #[tokio::test]
-async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_look() {
+async fn a_revocation_takes_effect_in_other_processes_by_signal() {
     let redis = Arc::new(TestRedis::start());
     let (app, other) = (on(&redis).await, on(&redis).await);
     app.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
@@ -114,7 +114,7 @@ async fn the_last_admin_cannot_be_revoked_and_keys_of_the_configuration_stay() {
 }
 
 #[tokio::test]
-async fn an_emptied_redis_opens_nothing() {
+async fn an_emptied_redis_grants_no_access() {
     let redis = Arc::new(TestRedis::start());
     let (runtime, configured) = (on(&redis).await, guarded_on(Arc::clone(&redis), |_| {}).await);
     runtime.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
@@ -135,7 +135,7 @@ async fn an_emptied_redis_opens_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_before_it_is_known_whether_there_are_keys() {
+async fn requests_are_refused_until_the_keys_are_loaded() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("later.sock");
@@ -168,7 +168,7 @@ async fn keys_of_the_configuration_need_no_redis() {
 }
 
 #[tokio::test]
-async fn bad_wishes_are_refused_with_the_field() {
+async fn invalid_requests_are_refused_with_the_field() {
     let app = guarded_on(Arc::new(TestRedis::start()), |_| {}).await;
     let admin = super::caller(&app, "admin");
     for (body, field) in [
@@ -188,7 +188,7 @@ async fn bad_wishes_are_refused_with_the_field() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_makes_no_second_key() {
+async fn a_lost_reply_creates_no_second_key() {
     let redis = Arc::new(TestRedis::start());
     let app = on(&redis).await;
     let root = key("root", Role::Admin, None);

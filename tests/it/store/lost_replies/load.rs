@@ -122,7 +122,7 @@ async fn behind(redis: &Arc<TestRedis>, proxy: &ChaosProxy, call_timeout: Durati
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_replies_that_break_off_change_nothing() {
+async fn hundreds_of_truncated_replies_change_nothing() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let app = behind(&redis, &proxy, Duration::from_secs(20)).await;
@@ -140,7 +140,7 @@ async fn hundreds_of_replies_that_break_off_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
+async fn kills_of_redis_and_outages_leave_no_orphaned_lease() {
     let redis = Arc::new(TestRedis::durable());
     let proxy = ChaosProxy::start(&redis).await;
     let app = behind(&redis, &proxy, CALL_TIMEOUT).await;

@@ -36,7 +36,7 @@ pub(super) struct Limit {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct ReferenceModel {
     pub now: i64,
     seq: u64,
     pub jobs: Vec<Job>,
@@ -73,7 +73,7 @@ impl Limit {
     }
 }
 
-impl Ledger {
+impl ReferenceModel {
     pub fn limit(&mut self, key: &str) -> &mut Limit {
         self.limits.entry(key.to_owned()).or_default()
     }

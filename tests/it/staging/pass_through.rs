@@ -7,7 +7,7 @@ use fairgate::store::{Begun, Why};
 use serde_json::Value;
 
 #[tokio::test]
-async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
+async fn a_single_job_passes_through_and_the_second_waits_for_a_round() {
     let env = StagingEnv::open().await;
     let created = env.client.post("/v1/jobs", planned("a")).await.expect(201);
     assert_eq!((created.text_at("/job/state"), created.at("/job").get("x_staged")), ("available", None));
@@ -42,7 +42,7 @@ async fn a_batch_passes_only_if_all_of_it_fits() {
 
 /// Jobs of a request for other queues, without a rule or for later do not count.
 #[tokio::test]
-async fn what_goes_elsewhere_or_later_needs_no_room() {
+async fn jobs_for_other_queues_or_later_need_no_room() {
     let env = StagingEnv::with(|rule| rule.max_depth = 1).await;
     let in_queue = |queue: &str| json!({"type": "test.job", "args": [], "queue": queue, "meta": {"tenant_id": "a"}});
     let mut later = in_queue("x");
@@ -53,7 +53,7 @@ async fn what_goes_elsewhere_or_later_needs_no_room() {
 }
 
 #[tokio::test]
-async fn a_strict_interval_is_woken_for_what_is_left_of_its_batch() {
+async fn a_strict_interval_is_woken_for_the_rest_of_its_batch() {
     let env = StagingEnv::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(3), true)).await;
     env.push("a").await;
     assert_eq!(push_together(&env, &vec![planned("a"); 3]).await, [true; 3], "one too many");
@@ -64,7 +64,7 @@ async fn a_strict_interval_is_woken_for_what_is_left_of_its_batch() {
 }
 
 #[tokio::test]
-async fn nothing_passes_by_a_held_tenant_or_a_paused_rule() {
+async fn nothing_passes_through_with_a_held_tenant_or_a_paused_rule() {
     let env = StagingEnv::with(|rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD)).await;
     let held = env.push("held").await;
     assert!(env.is_staged(&held).await);

@@ -79,7 +79,7 @@ pub(super) fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_acts_on_the_backlog_at_once() {
+async fn a_response_applies_to_the_backlog_at_once() {
     // A response that arrives before the promotion may already affect it.
     let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
     let webhook = WeightsWebhook::responding(late).await;
@@ -105,7 +105,7 @@ async fn an_answer_acts_on_the_backlog_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
+async fn the_request_contains_the_activity_of_each_tenant() {
     let webhook = WeightsWebhook::responding(weights(json!({}))).await;
     let (app, registry) = start_staged(webhook.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
     // Tenant activity is counted from the first tick on, because a rule has a webhook.
@@ -221,7 +221,7 @@ async fn a_webhook_that_fails_stops_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_that_are_no_weights_change_nothing() {
+async fn invalid_weights_change_nothing() {
     for bad in ["-1", "1e999", "\"3\"", "null"] {
         let body = format!(r#"{{"weights": {{"a": {bad}, "b": 3}}}}"#);
         let webhook = WeightsWebhook::responding(ResponseTemplate::new(200).set_body_string(body)).await;
@@ -232,7 +232,7 @@ async fn values_that_are_no_weights_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn last_good_weights_serve_until_they_are_too_old() {
+async fn last_good_weights_apply_until_they_expire() {
     for (then, after) in [(None, &[("a", 4), ("b", 4)][..]), (Some(OnWebhookError::Hold), &[])] {
         let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
         let rule = webhook.rule(8, |rule| {

@@ -24,7 +24,7 @@ async fn depth(env: &StagingEnv) -> u64 {
 }
 
 #[tokio::test]
-async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow() {
+async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_others_continue() {
     let env = StagingEnv::busy(|rule| rule.max_blocked = 3).await;
     let client = &env.client;
     client.fetch("default", 1).await;
@@ -66,7 +66,7 @@ async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow
 }
 
 #[tokio::test]
-async fn nothing_passes_for_a_tenant_that_has_too_many_blocked() {
+async fn no_job_passes_through_for_a_tenant_with_too_many_blocked_jobs() {
     let env = StagingEnv::with(|rule| rule.max_blocked = 1).await;
     let client = &env.client;
     let passed = client.enqueue(limited("a")).await;

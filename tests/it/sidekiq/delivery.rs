@@ -44,7 +44,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
 }
 
 #[tokio::test]
-async fn payloads_go_by_priority_and_are_fair_within_each() {
+async fn payloads_are_ordered_by_priority_and_fair_within_each() {
     let app = beside(&[by_hand(6)], legacy(|_| {})).await;
     for (tenant, priority) in [("a", 0), ("a", 0), ("b", 0), ("b", 9), ("b", 9), ("c", 9)] {
         app.client.enqueue(json!({"type": "t.job", "args": [tenant], "options": {"priority": priority}})).await;
@@ -133,7 +133,7 @@ async fn a_user_of_its_own_is_reached_through_an_outbox() {
 }
 
 #[tokio::test]
-async fn another_server_gets_what_it_missed_once() {
+async fn another_server_gets_missed_jobs_once() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     let app = beside(
@@ -166,7 +166,7 @@ async fn another_server_gets_what_it_missed_once() {
 }
 
 #[tokio::test]
-async fn what_waits_before_a_closed_door_is_delivered_when_it_opens_and_nothing_is_staged_any_more() {
+async fn jobs_behind_an_unreachable_redis_are_delivered_when_it_returns() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     let rule = rule(|rule| rule.pace = Pace::Every(50));
@@ -220,7 +220,7 @@ async fn a_delivery_that_comes_too_late_is_refused() {
 }
 
 #[tokio::test]
-async fn a_rule_that_goes_drains_into_its_sidekiq() {
+async fn a_deleted_rule_drains_into_its_sidekiq() {
     let app = beside(&[], legacy(|_| {})).await;
     let body = json!({"types": ["t.*"], "queue": "heavy", "class": "HeavyJob", "main_queue": "legacy", "tenant_key": "args.0"});
     let put = async |name: &str, body: Value| {
@@ -267,7 +267,7 @@ async fn a_user_needs_no_more_than_a_few_keys_of_sidekiq() {
 }
 
 #[tokio::test]
-async fn a_unique_job_stands_in_the_way_of_its_like_until_it_has_left() {
+async fn a_unique_job_blocks_duplicates_until_it_is_delivered() {
     let app = beside(&[by_hand(10)], legacy(|_| {})).await;
     let job = json!({"type": "t.job", "args": ["a", 1], "unique": {"keys": ["type", "args"], "conflict": "reject"}});
     app.client.post("/v1/jobs", job.clone()).await.expect(201);

@@ -16,7 +16,7 @@ async fn begin(app: &TestApp, rule: &Rule) -> Round {
 }
 
 #[tokio::test]
-async fn a_rule_that_drains_does_not_silence_the_other() {
+async fn a_draining_rule_does_not_stop_signals_of_the_other() {
     let rules = [Rule::new("stays", &["test.*"]), Rule::new("drains", &["more.*"])];
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.server.roles = vec![Role::Api];

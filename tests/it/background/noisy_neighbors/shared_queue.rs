@@ -4,7 +4,7 @@ use super::*;
 use fairgate::fairness::TenantFairness;
 
 #[tokio::test]
-async fn a_flood_gets_fewer_turns_until_somebody_lets_it_go() {
+async fn a_flood_gets_fewer_turns_until_it_is_released() {
     let sharing = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
     let env = NeighborEnv::with(throttling(), |config| config.policy.tenant_fairness = sharing).await;
     env.flood().await;

@@ -14,7 +14,7 @@ async fn without_keys_everything_is_open_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn a_key_comes_in_either_header() {
+async fn a_key_is_accepted_in_either_header() {
     let app = guarded().await;
     let good = secret("operator");
     for (name, value, status) in [
@@ -60,7 +60,7 @@ async fn a_body_is_not_read_before_its_sender_is_known() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_would_help_and_not_the_key() {
+async fn a_refusal_has_a_hint_and_not_the_key() {
     let app = guarded().await;
     let refused = caller(&app, "worker").get("/v1/queues").await.expect(403);
     assert_eq!(refused.at("/error/details/expected"), "operator, admin");
@@ -70,7 +70,7 @@ async fn a_refusal_says_what_would_help_and_not_the_key() {
 }
 
 #[tokio::test]
-async fn keys_are_in_no_log_and_in_no_answer() {
+async fn keys_are_in_no_log_and_no_response() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f.toml");
@@ -103,7 +103,7 @@ async fn keys_are_in_no_log_and_in_no_answer() {
 }
 
 #[tokio::test]
-async fn an_open_address_needs_keys_or_the_flag_and_keys_are_asked_for_all_the_same() {
+async fn a_public_address_needs_keys_or_the_flag_and_keys_are_required_with_the_flag() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let refused = Command::new(env!("CARGO_BIN_EXE_fairgate"))

@@ -64,7 +64,7 @@ async fn of_a_queue_as_well() {
 
 /// The absence of workers is not a limit: only time after a refused fetch counts.
 #[tokio::test]
-async fn only_time_in_which_the_limit_stopped_somebody_counts() {
+async fn only_time_in_which_the_limit_blocked_a_fetch_counts() {
     let env = LimitsEnv::open().await;
     let rate = json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}});
     let jobs = env.push_many(3, "q", rate.clone()).await;
@@ -85,7 +85,7 @@ async fn only_time_in_which_the_limit_stopped_somebody_counts() {
 /// A job that arrives when the limit has free slots was not delayed, and a lane emptied by an operator leaves nothing
 /// behind.
 #[tokio::test]
-async fn a_job_that_nothing_held_back_is_not_reported() {
+async fn a_job_that_was_not_delayed_is_not_reported() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let jobs = env.push_many(2, "q", limit.clone()).await;
@@ -130,7 +130,7 @@ async fn many_periods_miss_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_put_off_waited_since_then() {
+async fn a_rescheduled_job_waited_since_then() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}, "on_limit": "reschedule"});
     let jobs = env.push_many(3, "q", limit).await;

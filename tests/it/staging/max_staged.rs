@@ -4,7 +4,7 @@ use super::{StagingEnv, planned};
 use crate::support::json;
 
 #[tokio::test]
-async fn past_its_bound_a_rule_takes_no_more() {
+async fn a_rule_at_its_maximum_refuses_jobs() {
     let env = StagingEnv::busy(|rule| rule.max_staged = Some(3)).await;
     let client = &env.client;
     env.push("a").await;
@@ -31,7 +31,7 @@ async fn past_its_bound_a_rule_takes_no_more() {
 }
 
 #[tokio::test]
-async fn whatever_takes_a_job_out_of_staging_makes_room() {
+async fn any_removal_from_staging_frees_space() {
     let env = StagingEnv::busy(|rule| rule.max_staged = Some(1)).await;
     let client = &env.client;
     let cancelled = env.push("a").await;

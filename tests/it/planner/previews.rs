@@ -37,7 +37,7 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preview_of_many_tenants_ends_where_it_would_have_to_guess() {
+async fn a_preview_of_many_tenants_ends_before_it_would_have_to_guess() {
     let heavy = Weight::of(3.0).unwrap();
     let rule = by_hand(100_000, |rule| _ = rule.weights.fixed.insert("heavy".to_owned(), heavy));
     let app = serving(std::slice::from_ref(&rule)).await;
@@ -66,7 +66,7 @@ async fn a_preview_of_few_tenants_is_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preview_tells_main_queues_apart_and_shares_the_batch_among_them() {
+async fn a_preview_lists_main_queues_separately_and_splits_the_batch() {
     let app = serving(&[of_many_queues(4, |_| {})]).await;
     let jobs = [("a", "q1"), ("a", "q1"), ("a", "q1"), ("a", "q2"), ("a", "q2"), ("b", "q2")];
     stage_for(&app, jobs.iter().map(|(tenant, queue)| ((*tenant).to_owned(), *queue))).await;

@@ -76,7 +76,7 @@ async fn a_lane_behind_three_limits() {
 
 /// A slot offered to a lane that another limit blocks goes to the next lane that can use it.
 #[tokio::test]
-async fn a_slot_passes_by_whom_another_limit_stops() {
+async fn a_slot_skips_lanes_blocked_by_another_limit() {
     let env = LimitsEnv::with(three_limits).await;
     env.set("type:test.*", Layer::Override, concurrency(1), None).await;
     let holder = env.push("other", json!(null)).await;

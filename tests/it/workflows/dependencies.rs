@@ -14,7 +14,7 @@ fn steps(steps: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn a_line_of_steps_is_a_chain() {
+async fn a_sequence_of_steps_is_a_chain() {
     let app = app().await;
     let client = &app.client;
     let mut first = step("a", &[]);
@@ -40,7 +40,7 @@ async fn a_line_of_steps_is_a_chain() {
 }
 
 #[tokio::test]
-async fn steps_that_wait_for_nobody_are_a_group() {
+async fn steps_without_dependencies_are_a_group() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, steps(&[step("a", &[]), step("b", &[])])).await;

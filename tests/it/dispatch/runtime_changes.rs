@@ -123,7 +123,7 @@ async fn a_backlog_is_first_in_first_out_again_once_fairness_is_switched_off() {
 }
 
 #[tokio::test]
-async fn another_strategy_holds_for_those_who_wait() {
+async fn another_strategy_applies_to_waiting_jobs() {
     let strategy = |name: &str| json!({"tenant_fairness": {"enabled": true, "strategy": name}});
     let env = DispatchEnv::open(on()).await;
     let pushed = env.push_for(&[("a", 20), ("b", 20)]).await;
@@ -140,7 +140,7 @@ async fn another_strategy_holds_for_those_who_wait() {
 }
 
 #[tokio::test]
-async fn weights_hold_for_those_who_wait() {
+async fn weights_apply_to_waiting_jobs() {
     let env = DispatchEnv::open(json!({})).await;
     env.push_for(&[("a", 200), ("b", 200)]).await;
     env.turns(10).await;
@@ -153,7 +153,7 @@ async fn weights_hold_for_those_who_wait() {
 }
 
 #[tokio::test]
-async fn a_pool_that_changes_serves_what_waits_as_it_says_now() {
+async fn a_changed_pool_serves_waiting_jobs_by_its_new_settings() {
     let env = DispatchEnv::open(json!({"pool": [{"name": "p", "queues": ["q"], "concurrency": 2}]})).await;
     env.push_for(&[("a", 50), ("b", 5)]).await;
     env.push("r", 50).await;
@@ -214,7 +214,7 @@ async fn a_tenants_concurrency_holds_for_promoted_jobs() {
 
 /// A worker that fetches for one tenant gets no more jobs than that tenant's limit allows.
 #[tokio::test]
-async fn a_tenants_concurrency_holds_for_whoever_asks_for_its_jobs_alone() {
+async fn a_tenants_concurrency_holds_for_fetches_of_only_its_jobs() {
     let env = open_shared(json!({})).await;
     env.push_for(&[("b", 2), ("a", 20)]).await;
     put(&env, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;

@@ -10,7 +10,7 @@ fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
 }
 
 #[tokio::test]
-async fn tenants_of_any_name_are_apart_and_leave_nothing() {
+async fn tenants_with_any_name_are_separate_and_leave_nothing() {
     // Args may contain any text; `meta.tenant_id` has a pattern.
     let env = StagingEnv::busy(keyed("args.0")).await;
     let longest = "ü".repeat(128);
@@ -103,7 +103,7 @@ async fn a_header_names_the_tenant_of_all_jobs_of_a_request() {
 }
 
 #[tokio::test]
-async fn a_header_of_the_rule_that_says_two_things_is_refused() {
+async fn contradicting_headers_of_the_rule_are_refused() {
     let env = StagingEnv::busy(keyed("header:X-Account")).await;
     let body = json!({"type": "test.job", "args": []}).to_string();
     for (second, status) in [("beta", 400), ("acme", 201)] {
@@ -135,7 +135,7 @@ async fn an_id_in_args_is_required() {
 }
 
 #[tokio::test]
-async fn a_rule_may_do_without_an_id_in_args() {
+async fn an_id_in_args_can_be_optional() {
     let env = StagingEnv::busy(|rule| {
         keyed("args.1")(rule);
         rule.on_missing_tenant = OnMissingTenant::Default;

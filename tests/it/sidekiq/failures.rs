@@ -51,7 +51,7 @@ async fn arrived(redis: &TestRedis, jobs: usize) {
 }
 
 #[tokio::test]
-async fn away_at_the_start() {
+async fn down_at_the_start() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     proxy.close();
@@ -74,7 +74,7 @@ async fn away_at_the_start() {
 }
 
 #[tokio::test]
-async fn away_in_the_middle_of_a_round() {
+async fn down_in_the_middle_of_a_round() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     let url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
@@ -93,7 +93,7 @@ async fn away_in_the_middle_of_a_round() {
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_serves_and_a_version_that_nobody_has_tried() {
+async fn a_queue_without_workers_and_an_untested_version() {
     let app = beside(&[often()], legacy(|_| {})).await;
     push(&app.client, "a", 1).await;
     let has = async |kind: &str, member: &str, value: Value| {
@@ -171,7 +171,7 @@ async fn read_only() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_emptied_goes_on_with_higher_sequences() {
+async fn an_emptied_store_continues_with_higher_sequences() {
     let theirs = TestRedis::start();
     let app = beside(
         &[often()],
@@ -195,7 +195,7 @@ async fn a_store_that_was_emptied_goes_on_with_higher_sequences() {
 }
 
 #[tokio::test]
-async fn a_main_queue_that_this_process_does_not_know() {
+async fn a_main_queue_unknown_to_this_process() {
     let redis = Arc::new(TestRedis::start());
     let knows = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
         configure(config, &[by_hand(10)], legacy(|_| {}));
@@ -211,7 +211,7 @@ async fn a_main_queue_that_this_process_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_rule_that_goes_while_the_door_is_closed_delivers_what_it_promoted() {
+async fn a_rule_deleted_during_an_outage_delivers_its_promoted_jobs() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     let app = beside(

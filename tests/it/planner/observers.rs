@@ -47,7 +47,7 @@ fn rounds(events: &[(String, Value)]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_comes_back_gets_what_it_missed_at_once() {
+async fn a_returning_reader_gets_missed_events_at_once() {
     let app = serving(&[by_hand(1, |_| {})]).await;
     stage(&app, &[("a", 9)]).await;
     let path = format!("{PLANNER}/r/events");
@@ -60,7 +60,7 @@ async fn a_reader_that_comes_back_gets_what_it_missed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_of_all_rules_goes_on_in_each_of_them() {
+async fn a_reader_of_all_rules_resumes_in_each_of_them() {
     let other = Rule { name: "s".to_owned(), types: vec!["s.*".to_owned()], ..by_hand(1, |_| {}) };
     let app = serving(&[by_hand(1, |_| {}), other]).await;
     stage(&app, &[("a", 9)]).await;
@@ -107,7 +107,7 @@ async fn a_process_that_plans_nothing_follows_the_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_answer_shows_what_may_be_secret_in_a_webhooks_url() {
+async fn no_response_shows_secrets_in_a_webhooks_url() {
     let app = serving(&[]).await;
     let path = format!("{PLANNER}/r");
     let put = async |url: &str| {

@@ -78,7 +78,7 @@ async fn wait_for_report(app: &TestApp, kind: &str, part: &str) -> Value {
 }
 
 #[tokio::test]
-async fn away_at_the_start() {
+async fn down_at_the_start() {
     let (remote_address, app) = {
         let remote = TestApp::start().await;
         let app = before(&[often()], Ojs::at(&url_of(&remote))).await;
@@ -98,7 +98,7 @@ async fn away_at_the_start() {
 }
 
 #[tokio::test]
-async fn away_in_mid_round() {
+async fn down_in_the_middle_of_a_round() {
     let server = server(manifest()).await;
     at_first(&server, 3, ResponseTemplate::new(500)).await;
     works(&server).await;
@@ -133,7 +133,7 @@ async fn a_wrong_token() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_none_or_another() {
+async fn a_server_that_speaks_no_ojs_or_another_version() {
     let html = || ResponseTemplate::new(200).set_body_raw("<html>It works!</html>", "text/html");
     for (answer, kind, part) in [
         (
@@ -161,7 +161,7 @@ async fn a_server_that_is_none_or_another() {
 }
 
 #[tokio::test]
-async fn a_server_that_tells_nothing_of_its_queues() {
+async fn a_server_without_queue_statistics() {
     let server = MockServer::start().await;
     let manifest = json!({"specversion": "1.0", "conformance_level": 3});
     let answer = ResponseTemplate::new(200).set_body_json(manifest);
@@ -213,7 +213,7 @@ async fn a_repeated_batch_is_resolved_one_by_one() {
 }
 
 #[tokio::test]
-async fn pages_of_a_proxy_are_not_believed() {
+async fn error_pages_of_a_proxy_are_not_accepted() {
     let server = server(manifest()).await;
     let html = |status| ResponseTemplate::new(status).set_body_raw("<html>It works!</html>", "text/html");
     at_first(&server, 1, html(200)).await;

@@ -68,7 +68,7 @@ async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn nobody_gets_more_than_its_terms_and_whoever_is_let_go_gets_them_back() {
+async fn a_throttle_never_exceeds_the_tenants_limit_and_a_release_restores_it() {
     let env = NeighborEnv::with(capping(), |config| {
         config.tenant = rules(&[("loud", at_once(5))]);
         // Only its limit blocks its jobs.

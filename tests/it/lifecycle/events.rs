@@ -4,7 +4,7 @@ use super::{MINUTE, NOON};
 use crate::support::{TestApp, json};
 
 #[tokio::test]
-async fn events_tell_the_story_and_a_cursor_goes_on_behind_the_last() {
+async fn events_describe_the_life_of_a_job_and_a_cursor_resumes_after_the_last() {
     let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;

@@ -20,7 +20,7 @@ async fn key(app: &TestApp, body: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_client_needs_no_other_address() {
+async fn a_client_needs_only_one_address() {
     let remote = TestApp::start().await;
     let app = in_front(&[by_hand(10)], Ojs::at(&url_of(&remote))).await;
     let client = &app.client;
@@ -157,7 +157,7 @@ async fn a_body_is_sent_on_as_it_comes_and_is_bounded() {
 }
 
 #[tokio::test]
-async fn batches_are_taken_by_one_of_the_two() {
+async fn a_batch_goes_to_one_of_the_two_servers() {
     let remote = TestApp::start().await;
     let app = in_front(&[by_hand(10)], Ojs::at(&url_of(&remote))).await;
     let (planned, other) = (json!({"type": "t.job", "args": []}), json!({"type": "other.job", "args": []}));
@@ -179,7 +179,7 @@ async fn batches_are_taken_by_one_of_the_two() {
 }
 
 #[tokio::test]
-async fn keys_open_here_what_they_open_and_never_reach_the_other_server() {
+async fn keys_are_checked_here_and_never_sent_to_the_other_server() {
     let remote = TestApp::start().await;
     let its = key(&remote, json!({"name": "front", "role": "admin"})).await;
     let ojs = Ojs { token: Some(Secret::new(its.clone())), ..Ojs::at(&url_of(&remote)) };
@@ -235,7 +235,7 @@ async fn keys_open_here_what_they_open_and_never_reach_the_other_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_stops_only_what_it_answers() {
+async fn an_unreachable_server_affects_only_its_own_responses() {
     let server = MockServer::start().await;
     let app = in_front(&[by_hand(10)], Ojs::at("http://127.0.0.1:1")).await;
     let away = app.client.get("/v1/queues").await.expect(503);
@@ -249,7 +249,7 @@ async fn a_server_that_is_away_stops_only_what_it_answers() {
 }
 
 #[tokio::test]
-async fn what_is_on_its_way_is_answered_by_us() {
+async fn undelivered_jobs_are_served_by_this_server() {
     let server = MockServer::start().await;
     let manifest = json!({"specversion": "1.0", "conformance_level": 4});
     Mock::given(path("/ojs/manifest"))
@@ -266,7 +266,7 @@ async fn what_is_on_its_way_is_answered_by_us() {
 }
 
 #[tokio::test]
-async fn a_circle_is_noticed() {
+async fn a_proxy_loop_is_detected() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
@@ -280,7 +280,7 @@ async fn a_circle_is_noticed() {
 }
 
 #[tokio::test]
-async fn redirects_are_the_clients_business() {
+async fn redirects_are_passed_to_the_client() {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(307).insert_header("location", "http://169.254.169.254/secret");
     Mock::given(method("GET")).respond_with(answer).expect(1).mount(&server).await;

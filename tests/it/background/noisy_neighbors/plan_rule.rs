@@ -112,7 +112,7 @@ async fn a_throttle_lowers_the_weight_at_every_priority() {
 }
 
 #[tokio::test]
-async fn a_weight_of_its_own_is_what_it_was_however_small() {
+async fn a_configured_weight_is_restored_however_small() {
     let own = rule(10, |rule| _ = rule.weights.fixed.insert("loud".to_owned(), Weight::from_thousandths(130)));
     let (env, _registry) = planned(throttling(), own).await;
     env.look_for(20).await;
@@ -125,7 +125,7 @@ async fn a_weight_of_its_own_is_what_it_was_however_small() {
 }
 
 #[tokio::test]
-async fn who_comes_back_while_it_is_throttled_is_throttled() {
+async fn a_tenant_that_returns_during_its_throttle_is_throttled() {
     let (env, registry) = planned(throttling(), rule(10_000, |_| {})).await;
     env.look_for(20).await;
     let mut left = 2160;
@@ -145,7 +145,7 @@ async fn who_comes_back_while_it_is_throttled_is_throttled() {
 }
 
 #[tokio::test]
-async fn a_rule_that_says_another_weight_is_multiplied() {
+async fn a_weight_from_the_rule_is_reduced_as_well() {
     let (env, registry) = planned(throttling(), rule(10, |_| {})).await;
     env.look_for(20).await;
     let rule = json!({"types": ["t.*"], "queue": "q", "enqueue_jobs": 10, "strict_interval": true, "enqueue_interval": "1h",

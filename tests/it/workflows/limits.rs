@@ -8,7 +8,7 @@ fn many(count: usize) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_jobs_are_there_at_once_and_one_more_is_refused() {
+async fn a_thousand_jobs_are_available_at_once_and_one_more_is_refused() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, group(many(1000))).await;

@@ -53,7 +53,7 @@ async fn a_lone_tenant_is_never_noisy() {
 }
 
 #[tokio::test]
-async fn without_an_action_it_is_only_told() {
+async fn without_an_action_a_noisy_tenant_is_only_reported() {
     let env = NeighborEnv::with(NoisyNeighbors { statistics: true, ..NoisyNeighbors::default() }, |_| {}).await;
     env.flood().await;
     env.look_for(60).await;
@@ -84,7 +84,7 @@ async fn a_throttle_of_an_emptied_redis_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_fairgate_looks_by_itself() {
+async fn the_watcher_runs_automatically() {
     let noisy = NoisyNeighbors { sustain: 0, ..throttling() };
     let app = TestApp::start_with(Clock::System, |config| config.noisy_neighbors = noisy.clone()).await;
     let neighbors = NoisyNeighborWatcher::new(app.store().clone(), noisy.clone(), NoiseMetrics::default());
