@@ -92,7 +92,7 @@ impl Cluster {
         }
     }
 
-    /// Makes the target the owner of the slot. The target is told first, so that the slot always has an owner.
+    /// Makes the target the owner of the slot. The target gets the command first, so that the slot always has an owner.
     pub fn finish_move(&self, source: &Server, target: &Server) {
         for node in [target, source] {
             assert_eq!(node.cli(&["CLUSTER", "SETSLOT", &self.slot(), "NODE", &id(target)]).trim(), "OK");
