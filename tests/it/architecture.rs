@@ -1,4 +1,4 @@
-//! The layers stay layers: who may use whom is read from the `use` lines.
+//! Checks the layering of modules by their `use` lines.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn sources(directory: &Path, ending: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Lines of the part of a file before its unit tests.
+/// The lines of a file before its unit tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .take_while(|line| !line.starts_with("#[cfg(test)]"))
@@ -124,7 +124,8 @@ fn each_script_is_called_from_one_place() {
         .collect();
     assert!(names.len() > 40, "{names:?}");
     for name in names {
-        // A mention that starts a call: `NAME.call(…)`, `NAME` on a line of its own, or `&NAME` handed to one that calls.
+        // A use that starts a call: `NAME.call(…)`, `NAME` on its own line, or `&NAME` passed to a function that calls
+        // it.
         let starts = [" {}.call(", "({}.call(", " {}\n", "&{},", "&{}\n"].map(|start| start.replace("{}", &name));
         let uses = |text: &str| starts.iter().map(|start| text.matches(start.as_str()).count()).sum::<usize>();
         let total: usize =
@@ -183,7 +184,7 @@ fn files_stay_small() {
     }
 }
 
-/// The image is built from few files; whatever is compiled in must be among them.
+/// The image is built from few files; every file that is compiled in must be among them.
 #[test]
 fn files_that_are_compiled_in_are_part_of_the_image() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -201,5 +202,5 @@ fn files_that_are_compiled_in_are_part_of_the_image() {
             }
         }
     }
-    assert!(outside > 0, "the page of errors is one");
+    assert!(outside > 0, "the page of errors is a file outside src");
 }

@@ -1,4 +1,4 @@
-//! `docs/conformance.md` names a test for every requirement, and each of them exists.
+//! Checks that `docs/conformance.md` names a test for every requirement and that each of them exists.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn exists(name: &str) -> bool {
     let files = [base.with_extension("rs"), base.join("mod.rs")];
     let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let at = text.find(&format!("fn {function}("));
-    // A function without the attribute would be no test.
+    // A function without the attribute is not a test.
     at.is_some_and(|at| text[..at].rfind("test").is_some_and(|test| at - test < 120))
 }
 

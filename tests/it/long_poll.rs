@@ -1,5 +1,5 @@
-//! Fetches that wait. They wait up to half a minute and each test has ten seconds, so that whatever is answered in time was
-//! answered because of what the test did.
+//! Long polls. They wait up to 30 s and each test has ten seconds, so a fetch that returns in time returned because of
+//! what the test did.
 
 use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -15,27 +15,27 @@ use tokio::task::JoinHandle;
 
 const LONG: u64 = 30_000;
 
-/// Runs a test that may not last as long as a wait.
+/// Runs a test that must be shorter than a long poll.
 async fn promptly<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(10), test).await.expect("nobody waited in vain")
+    tokio::time::timeout(Duration::from_secs(10), test).await.expect("every waiting fetch got a job")
 }
 
 fn request(queues: &[&str], worker: &str) -> Value {
     json!({"queues": queues, "worker_id": worker, "wait_ms": LONG})
 }
 
-/// Sends a fetch that waits.
+/// Sends a long poll.
 fn poll(client: &Client, body: Value) -> JoinHandle<Answer> {
     let client = client.clone();
     tokio::spawn(async move { client.post("/v1/workers/fetch", body).await })
 }
 
-/// Waits until so many fetches wait.
+/// Waits until this number of fetches are long polling.
 async fn waiting(app: &TestApp, count: i64) {
-    eventually("that many fetches wait", async || app.app.metrics.http.long_polls().count() == count).await;
+    eventually("this number of fetches wait", async || app.app.metrics.http.long_polls().count() == count).await;
 }
 
-/// Sends fetches one after the other, each when the one before waits.
+/// Sends long polls one after the other, each when the one before is waiting.
 async fn line<const N: usize>(app: &TestApp, bodies: [Value; N]) -> Vec<JoinHandle<Answer>> {
     let mut polls = Vec::new();
     for body in bodies {
@@ -49,16 +49,16 @@ async fn ids(poll: JoinHandle<Answer>) -> Vec<String> {
     poll.await.expect("it does not panic").expect(200).job_ids()
 }
 
-/// How often a script was called by this process.
+/// The number of calls of a script by this process.
 fn calls(app: &TestApp, script: &str) -> u64 {
-    // Not over HTTP: a scrape calls scripts itself.
+    // Read in process, because a scrape over HTTP calls scripts itself.
     let metrics = app.app.metrics.encode(Format::Text);
     let start = format!("fairgate_store_calls_total{{call=\"{script}\"}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
 }
 
 #[tokio::test]
-async fn a_push_answers_a_fetch_that_waits() {
+async fn a_push_completes_a_long_poll() {
     let app = TestApp::start().await;
     promptly(async {
         let polls = line(&app, [request(&["other", "q"], "w1")]).await;
@@ -72,7 +72,7 @@ async fn a_push_answers_a_fetch_that_waits() {
 }
 
 #[tokio::test]
-async fn without_a_wait_or_at_its_end_the_answer_is_empty() {
+async fn without_a_wait_or_at_its_end_the_response_is_empty() {
     let app = TestApp::start().await;
     promptly(async {
         for wait in [json!(0), json!(1), json!(20), json!(20.0)] {
@@ -102,7 +102,7 @@ async fn jobs_pushed_one_by_one_go_out_in_the_order_of_waiting() {
 }
 
 #[tokio::test]
-async fn one_batch_answers_all_that_wait() {
+async fn one_batch_completes_all_long_polls() {
     let app = TestApp::start().await;
     promptly(async {
         let polls = line(&app, ["w1", "w2", "w3"].map(|worker| request(&["q"], worker))).await;
@@ -115,7 +115,7 @@ async fn one_batch_answers_all_that_wait() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_gets_nothing_and_holds_nobody_up() {
+async fn a_disconnected_client_gets_nothing_and_delays_no_other() {
     let app = TestApp::start().await;
     promptly(async {
         let mut gone = TcpStream::connect(app.app.address).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_client_that_is_gone_gets_nothing_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_worker_that_gets_no_work_does_not_hold_up_those_behind_it() {
+async fn a_worker_without_work_does_not_delay_those_behind_it() {
     let app = TestApp::start().await;
     promptly(async {
         let polls = line(&app, ["quiet", "w2", "quiet", "w3"].map(|worker| request(&["q"], worker))).await;
@@ -151,7 +151,7 @@ async fn a_worker_that_gets_no_work_does_not_hold_up_those_behind_it() {
 }
 
 #[tokio::test]
-async fn what_comes_due_answers_a_fetch_that_waits() {
+async fn a_due_job_completes_a_long_poll() {
     const NOW: i64 = 1_800_000_000_000;
     let app = TestApp::start_at(NOW).await;
     promptly(async {
@@ -174,7 +174,7 @@ async fn what_comes_due_answers_a_fetch_that_waits() {
 }
 
 #[tokio::test]
-async fn when_the_server_stops_all_that_wait_are_answered() {
+async fn a_shutdown_completes_all_long_polls() {
     let app = TestApp::start().await;
     promptly(async {
         let polls = line(&app, ["w1", "w2", "w3"].map(|worker| request(&["q"], worker))).await;
@@ -217,7 +217,7 @@ async fn a_wait_is_not_cut_off_by_the_deadline_of_requests() {
 }
 
 #[tokio::test]
-async fn a_redis_user_without_the_channel_gets_jobs_all_the_same() {
+async fn a_redis_user_without_the_channel_still_gets_jobs() {
     let redis = Arc::new(TestRedis::start());
     let user = ["on", ">pw", "~fg:*", "resetchannels", "+@all", "-@admin", "+info"];
     redis.command::<()>(&[&["ACL", "SETUSER", "fg"][..], &user].concat()).await;
@@ -253,7 +253,7 @@ async fn a_fetch_id_and_a_wait_go_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_cost_redis_nothing() {
+async fn long_polls_cost_redis_nothing() {
     let app = TestApp::start().await;
     promptly(async {
         let polls: Vec<_> = (0..200).map(|n| poll(&app.client, request(&["q", &format!("q{n}")], "w1"))).collect();
@@ -277,7 +277,7 @@ async fn those_who_wait_cost_redis_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_through_one_process_answers_a_fetch_at_another() {
+async fn a_push_to_one_process_completes_a_long_poll_of_another() {
     let redis = TestRedis::start();
     let url = redis.url();
     let [one, other] =
@@ -292,8 +292,8 @@ async fn a_push_through_one_process_answers_a_fetch_at_another() {
     .await;
 }
 
-/// Workers at two servers go back to waiting at once, and jobs come by threes through both: a wake-up that is lost would leave a
-/// job and those who wait for it alone together.
+/// Workers at two servers return to waiting immediately, and jobs arrive in threes through both: a lost wake-up would
+/// leave a job and the workers waiting for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost_between_two_servers() {
     let first = TestApp::start().await;

@@ -1,4 +1,4 @@
-//! Webhooks for events: who is told, how it is signed, what happens when nobody takes it, and where none may lead.
+//! Webhooks for events: which endpoints receive them, signatures, retries, and addresses that are refused.
 
 use crate::support::{Answer, Client, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -34,7 +34,7 @@ async fn received(server: &MockServer, number: usize) -> Vec<Request> {
     server.received_requests().await.unwrap()
 }
 
-/// Waits until the one delivery that waits was tried so often, and it is known when it is tried next.
+/// Waits until the only pending delivery has been tried this often; returns the time of its next attempt.
 async fn tried(client: &Client, times: u64) {
     eventually("it is tried", async || {
         client.get("/v1/webhooks/deliveries").await.at("/deliveries/0/attempts").as_u64() == Some(times)
@@ -76,7 +76,7 @@ async fn a_subscription_is_kept_shown_changed_and_removed() {
 }
 
 #[tokio::test]
-async fn events_arrive_signed_and_only_those_that_were_asked_for() {
+async fn only_requested_events_arrive_and_they_are_signed() {
     let app = start().await;
     let client = &app.client;
     let server = endpoint(&[200]).await;
@@ -97,7 +97,7 @@ async fn events_arrive_signed_and_only_those_that_were_asked_for() {
     assert_eq!(timestamp, NOON / 1000);
     let expected = signature(&Secret::new("hunter2-hunter2"), timestamp, &body);
     assert_eq!(header(request, "x-ojs-signature"), expected);
-    // For a day after a rotation both sign.
+    // For a day after a rotation, both secrets sign.
     let rotate = format!("/v1/webhooks/subscriptions/{}/rotate-secret", made.text_at("/subscription/id"));
     let new = client.post(&rotate, json!({})).await.expect(200).text_at("/subscription/secret").to_owned();
     let id = client.fetch("q", 1).await.job_ids();
@@ -112,12 +112,12 @@ async fn events_arrive_signed_and_only_those_that_were_asked_for() {
     assert_eq!(
         client.get("/v1/webhooks/deliveries").await.at("/pagination/total"),
         &json!(0),
-        "nothing is left of them"
+        "nothing of them remains"
     );
 }
 
 #[tokio::test]
-async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
+async fn failed_deliveries_are_retried_under_the_same_id_and_finally_dead() {
     let app = start().await;
     let client = &app.client;
     let server = endpoint(&[500, 429, 200]).await;
@@ -133,11 +133,11 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
     let all = received(&server, 3).await;
     let delivery = |request: &Request| header(request, "x-ojs-delivery-id").to_owned();
     assert!(all.iter().all(|request| delivery(request) == delivery(&first[0])));
-    eventually("it is taken", async || {
+    eventually("the job is accepted", async || {
         client.get("/v1/webhooks/deliveries").await.at("/pagination/total") == &json!(0)
     })
     .await;
-    // What the endpoint calls wrong is not sent again, unless somebody asks for it.
+    // A delivery that the endpoint rejects with a client error is not retried unless somebody requests it.
     let server = endpoint(&[404, 200]).await;
     subscribe(client, &server.uri(), json!(["job.cancelled"])).await;
     let id = client.enqueue_into("q").await;
@@ -159,7 +159,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
+async fn a_clock_step_does_not_delay_the_next_attempt() {
     let app = start().await;
     let server = endpoint(&[500, 200]).await;
     subscribe(&app.client, &server.uri(), json!(["job.enqueued"])).await;
@@ -177,7 +177,7 @@ async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
 }
 
 #[tokio::test]
-async fn however_many_processes_deliver_each_event_is_sent_once() {
+async fn each_event_is_sent_once_with_any_number_of_processes() {
     let redis = Arc::new(TestRedis::start());
     let mut apps = Vec::new();
     for _ in 0..3 {
@@ -197,7 +197,7 @@ async fn however_many_processes_deliver_each_event_is_sent_once() {
 }
 
 #[tokio::test]
-async fn none_may_lead_inside() {
+async fn internal_addresses_are_refused() {
     let app = TestApp::start().await;
     let client = &app.client;
     for url in [
@@ -225,7 +225,7 @@ async fn none_may_lead_inside() {
     let unknown = json!({"url": "https://does-not-exist.invalid/", "events": ["job.enqueued"]});
     client.send("PATCH", &path, Some(unknown.to_string())).await.expect(200);
 
-    // A name that stands for an address inside by the time of the delivery is found out then.
+    // A name that resolves to an internal address by the time of the delivery is refused then.
     let lenient = TestApp::start_on(Arc::clone(&app.redis), Clock::System, |config| {
         config.server.private_webhooks = true;
         config.server.roles = vec![fairgate::config::Role::Api];

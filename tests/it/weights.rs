@@ -1,4 +1,4 @@
-//! The weights webhook: what is sent, what is believed, and what happens when it is slow, down, lying or huge.
+//! The weights webhook: requests, accepted responses, and webhooks that are slow, down, wrong or too large.
 
 use crate::support::json;
 use fairgate::clock::Clock;
@@ -14,10 +14,10 @@ use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const NOW: i64 = 1_700_000_000_000;
-/// Longer than any test: what ends before it did not end because of it.
+/// Longer than any test, so that no test ends because of it.
 const LONG: u64 = 600_000;
 
-/// A source that asks some address.
+/// A weights source for one URL.
 struct Asker {
     source: Source,
     clock: Clock,
@@ -33,13 +33,13 @@ impl Asker {
         Asker { source: source.unwrap().expect("the rule has a webhook"), clock, metrics }
     }
 
-    /// Asks for tenants a, b and c.
+    /// Requests weights of tenants a, b and c.
     async fn ask(&self) -> fairgate::weights::Answer {
         let tenants = ["a", "b", "c"].map(Tenant::named).to_vec();
         self.source.ask(Ask { queue: "reports".to_owned(), round: 7, tenants }).await
     }
 
-    /// Asks in vain, for the kind and the text of the error.
+    /// Requests weights, which must fail; returns the kind and the text of the error.
     async fn ask_in_vain(&self) -> (ErrorKind, String) {
         let error = self.ask().await.expect_err("no answer");
         (error.kind, error.text)
@@ -56,7 +56,7 @@ fn weights(weights: serde_json::Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
 }
 
-/// A server that treats its one connection as it likes, once something of the request is there.
+/// A server that handles its only connection with `serve` after the first bytes of the request.
 async fn raw<F: Future<Output = ()> + Send>(serve: impl FnOnce(TcpStream) -> F + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -69,7 +69,7 @@ async fn raw<F: Future<Output = ()> + Send>(serve: impl FnOnce(TcpStream) -> F +
 }
 
 #[tokio::test]
-async fn a_good_answer_to_a_signed_question() {
+async fn a_valid_response_to_a_signed_request() {
     let server = answering(weights(json!({"a": 3, "b": 0.5, "c": 0, "stranger": 9, "another": "x"}))).await;
     let asker = Asker::new(&format!("{}/w?x=1", server.uri()), LONG, Some("hunter2"));
     let outcome = asker.ask().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_good_answer_to_a_signed_question() {
     let tenants = json!([{"id": "a"}, {"id": "b"}, {"id": "c"}]);
     let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(body, json!({"rule": "reports", "queue": "reports", "round": 7, "tenants": tenants}));
-    // Verified with another library than the one that signs.
+    // Verified with another library than the one used for signing.
     assert_eq!(header("x-ojs-timestamp"), "1700000000");
     let signed = [b"1700000000.", request.body.as_slice()].concat();
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"hunter2");
@@ -104,7 +104,7 @@ async fn without_a_secret_nothing_is_signed() {
 }
 
 #[tokio::test]
-async fn bad_values_do_not_spoil_good_ones() {
+async fn invalid_values_do_not_affect_valid_ones() {
     for bad in ["-1", "1e999", r#""3""#, "null", r#"{"a": 1}"#] {
         let body = format!(r#"{{"weights": {{"a": {bad}, "b": 2}}}}"#);
         let server = answering(ResponseTemplate::new(200).set_body_string(body)).await;
@@ -120,15 +120,15 @@ async fn bad_values_do_not_spoil_good_ones() {
 }
 
 #[tokio::test]
-async fn an_answer_of_bad_values_only_is_no_success() {
+async fn a_response_with_only_invalid_values_is_an_error() {
     let server = answering(weights(json!({"a": "much"}))).await;
     let asker = Asker::new(&server.uri(), LONG, None);
     assert_eq!(asker.ask().await.unwrap().invalid_total, 1);
-    assert_eq!(asker.source.status().last_success_at, None, "last-good weights go on ageing");
+    assert_eq!(asker.source.status().last_success_at, None, "the age of the last weights keeps increasing");
 }
 
 #[tokio::test]
-async fn each_kind_of_bad_answer_has_its_name() {
+async fn each_kind_of_invalid_response_has_its_error() {
     let html = "<html><body>Bad gateway</body></html>";
     for (answer, kind, reported) in [
         (ResponseTemplate::new(500), ErrorKind::Status, "returned HTTP 500 Internal Server Error"),
@@ -160,7 +160,7 @@ async fn each_kind_of_bad_answer_has_its_name() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn connection_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -169,7 +169,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_is_no_https() {
+async fn a_server_without_tls_is_an_error() {
     let server = answering(weights(json!({"a": 1}))).await;
     let (kind, text) = Asker::new(&format!("https://{}/", server.address()), LONG, None).ask_in_vain().await;
     assert_eq!(kind, ErrorKind::Unreachable, "{text}");
@@ -190,7 +190,7 @@ async fn the_deadline_is_for_the_whole_exchange() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut_off() {
+async fn a_response_without_end_is_cut_off() {
     let (ended, end) = tokio::sync::oneshot::channel();
     let url = raw(async |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
@@ -204,11 +204,11 @@ async fn an_answer_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_unreadable() {
+async fn a_truncated_response_is_an_error() {
     let url = raw(async |mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{\"weights\"").await.unwrap();
         stream.shutdown().await.unwrap();
-        // Closing with unread input would reset the connection, which may overtake the answer.
+        // Closing with unread input would reset the connection, and the reset may overtake the response.
         _ = stream.read_to_end(&mut Vec::new()).await;
     });
     let (kind, text) = Asker::new(&url.await, LONG, None).ask_in_vain().await;
@@ -229,7 +229,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
+async fn a_failing_webhook_is_not_called_for_a_while_and_then_probed() {
     let server = MockServer::start().await;
     let broken = Mock::given(method("POST")).respond_with(ResponseTemplate::new(503)).mount_as_scoped(&server).await;
     let asker = Asker::new(&server.uri(), LONG, None);
@@ -243,7 +243,7 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 5);
     let status = asker.source.status();
-    assert_eq!((status.breaker, status.errors_total), (State::Open, 5), "what was not sent is no error");
+    assert_eq!((status.breaker, status.errors_total), (State::Open, 5), "a cancelled request is not an error");
     for line in [
         r#"fairgate_weights_requests_total{rule="reports",outcome="status"} 5"#,
         r#"fairgate_weights_requests_total{rule="reports",outcome="breaker_open"} 3"#,
@@ -264,11 +264,11 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
     Mock::given(method("POST")).respond_with(weights(json!({"a": 1}))).mount(&server).await;
     asker.clock.advance(1);
     assert_eq!(asker.source.status().breaker, State::HalfOpen);
-    assert!(asker.ask().now_or_never().is_none(), "a probe that its asker gives up");
-    asker.ask().await.expect("another one may probe");
+    assert!(asker.ask().now_or_never().is_none(), "a probe that its caller cancels");
+    asker.ask().await.expect("another probe is allowed");
     let status = asker.source.status();
     assert_eq!((status.breaker, status.last_success_at), (State::Closed, Some(NOW + 3_000)));
-    asker.ask().await.expect("all is well");
+    asker.ask().await.expect("the probe succeeds");
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ module Billing
   end
 end
 
-# A job that nobody plans, and one that goes to the queue which no worker reads.
+# An unplanned job, and one for the queue without workers.
 class LightJob
   include Sidekiq::Worker
   include Recorded

@@ -1,4 +1,4 @@
-//! The admin's side: totals, queues, workers, jobs by what they are, and doing something to many of them.
+//! The admin API: totals, queues, workers, job searches, and bulk operations.
 
 use crate::support::{Answer, Client, NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -12,7 +12,7 @@ async fn put_jobs(client: &Client, queue: &str, number: usize) -> Vec<String> {
     ids
 }
 
-/// Jobs that used up their one attempt.
+/// Creates jobs that have used up their only attempt.
 async fn dead(client: &Client, queue: &str, error: &str, policy: &str) -> String {
     let retry = json!({"max_attempts": 1, "on_exhaustion": policy});
     let id = client.enqueue(json!({"type": "dead.job", "args": [], "options": {"queue": queue, "retry": retry}})).await;
@@ -36,9 +36,9 @@ async fn remove(client: &Client, path: &str, body: Value) -> Answer {
     client.send("DELETE", path, Some(body.to_string())).await
 }
 
-/// Waits until activity is counted or not, which a process decides once it is up.
+/// Waits until activity counting is on or off, which a process decides after its start.
 async fn counts_activity(app: &TestApp, is_counted: bool) {
-    eventually("it is decided what is counted", async || {
+    eventually("activity counting is on or off", async || {
         let counted: Option<String> = app.redis.command(&["HGET", "fg:{default}:state", "throttled"]).await;
         counted.is_some() == is_counted
     })
@@ -46,7 +46,7 @@ async fn counts_activity(app: &TestApp, is_counted: bool) {
 }
 
 #[tokio::test]
-async fn queues_tell_how_many_jobs_they_processed_and_failed_within_a_minute() {
+async fn queues_report_processed_and_failed_jobs_of_the_last_minute() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     counts_activity(&app, true).await;
@@ -85,7 +85,7 @@ async fn throughput_that_is_not_counted_is_null() {
 }
 
 #[tokio::test]
-async fn totals_and_queues_are_told() {
+async fn totals_and_queues_are_reported() {
     let app = TestApp::start().await;
     let client = &app.client;
     put_jobs(client, "a", 3).await;
@@ -117,7 +117,7 @@ async fn totals_and_queues_are_told() {
 }
 
 #[tokio::test]
-async fn jobs_are_found_by_what_they_are() {
+async fn jobs_are_found_by_their_attributes() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let first = put_jobs(client, "a", 2).await;
@@ -155,7 +155,7 @@ async fn jobs_are_found_by_what_they_are() {
 }
 
 #[tokio::test]
-async fn one_that_ended_may_begin_anew() {
+async fn a_finished_job_can_be_retried() {
     let app = TestApp::start().await;
     let client = &app.client;
     let discarded = dead(client, "q", "E", "discard").await;
@@ -170,7 +170,7 @@ async fn one_that_ended_may_begin_anew() {
 }
 
 #[tokio::test]
-async fn many_are_retried_cancelled_and_deleted_only_if_that_is_meant() {
+async fn bulk_operations_need_a_filter_and_a_confirmation() {
     let app = TestApp::start().await;
     let client = &app.client;
     for _ in 0..3 {
@@ -207,7 +207,7 @@ async fn many_are_retried_cancelled_and_deleted_only_if_that_is_meant() {
 }
 
 #[tokio::test]
-async fn a_queue_is_emptied_of_the_states_that_are_named() {
+async fn purging_a_queue_removes_only_the_named_states() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     put_jobs(client, "q", 3).await;
@@ -232,7 +232,7 @@ async fn a_queue_is_emptied_of_the_states_that_are_named() {
 }
 
 #[tokio::test]
-async fn workers_are_listed_and_told_to_stop() {
+async fn workers_are_listed_and_receive_directives() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     for name in ["w1", "w2"] {
@@ -247,20 +247,20 @@ async fn workers_are_listed_and_told_to_stop() {
     assert_eq!((list.at("/items/0/hostname"), list.at("/items/0/concurrency")), (&json!("h"), &json!(4)));
     let one = client.get("/v1/admin/workers/w1").await.expect(200);
     assert_eq!(one.at("/active_job_ids"), &json!([id]));
-    // A quiet one gets nothing until it is to run again; one that is to end does not go back.
+    // A quiet worker gets no jobs until it is resumed; a terminating one cannot be resumed.
     client.enqueue_into("q").await;
     client.post("/v1/admin/workers/w1/quiet", json!({})).await.expect(200);
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0);
     let beat = client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await;
     assert_eq!(beat.at("/state"), &json!("quiet"));
-    assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0, "a sign of life changes nothing about that");
+    assert_eq!(client.fetch("q", 1).await.job_ids().len(), 0, "a heartbeat does not change it");
     client.post("/v1/admin/workers/w1/resume", json!({})).await.expect(200);
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 1);
     client.post("/v1/admin/workers/w2/terminate", json!({})).await.expect(200);
     client.post("/v1/admin/workers/w2/resume", json!({})).await.expect(409);
     let beat = client.post("/v1/workers/heartbeat", json!({"worker_id": "w2"})).await;
     assert_eq!(beat.at("/state"), &json!("terminate"));
-    // Only one that is silent can be removed.
+    // Only a worker without heartbeats can be removed.
     remove(client, "/v1/admin/workers/w1", json!({})).await.expect(409);
     client.post("/v1/admin/workers/w3/quiet", json!({})).await.expect(404);
     client.get("/v1/admin/workers/w3").await.expect(404);
@@ -288,7 +288,7 @@ async fn a_worker_that_drains_gets_no_more_jobs() {
 }
 
 #[tokio::test]
-async fn dead_letters_have_two_doors_and_are_replayed_in_bulk() {
+async fn dead_letters_are_listed_by_two_routes_and_replayed_in_bulk() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let mut letters = Vec::new();

@@ -1,4 +1,4 @@
-//! A server without keys is safe from pages that a browser on the same machine shows.
+//! A server without keys is protected against pages in a browser on the same machine.
 
 use crate::support::wire::{Connection, request};
 use crate::support::{TestApp, chromium, json};
@@ -6,7 +6,7 @@ use fairgate::clock::Clock;
 use std::net::{SocketAddr, TcpListener};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-/// A page that tries what it can, and then tells its own server what came of it.
+/// A page that tries several requests and reports the outcomes to its own server.
 const PAGE: &str = r#"<!doctype html><body><iframe name="frame"></iframe>
 <form method="post" enctype="text/plain" target="frame" action="BASE/jobs">
 <input name='{"type":"test.job","args":["' value='"]}'></form><script>
@@ -53,7 +53,7 @@ async fn page_report(page: &MockServer, host: &str) -> String {
     chromium::shown(&url, report).await
 }
 
-/// The jobs that there are, and whether the queue is paused.
+/// The number of jobs, and if the queue is paused.
 async fn harm(app: &TestApp) -> (usize, serde_json::Value) {
     let jobs = app.client.fetch("default", 10).await.job_ids().len();
     let queues = app.client.get("/v1/queues").await.expect(200);
@@ -65,7 +65,7 @@ async fn harm(app: &TestApp) -> (usize, serde_json::Value) {
 async fn a_page_of_another_origin_changes_nothing() {
     let app = TestApp::start().await;
     app.client.enqueue_into("q").await;
-    // Another port of the same host is another origin of the same site; another name of it is another site.
+    // Another port of the same host is another origin of the same site; another host name is another site.
     for host in ["127.0.0.1", "localhost"] {
         let page = page(&app, TcpListener::bind("127.0.0.1:0").unwrap()).await;
         let report = page_report(&page, host).await;
@@ -87,12 +87,12 @@ async fn a_page_whose_origin_is_listed_uses_the_server() {
     for allowed in ["form is form", "json is cors 201", "read is cors 200", "remove is cors 4"] {
         assert!(report.contains(allowed), "{allowed} is missing in {report}");
     }
-    // What pages send without asking has no media type of JSON, whoever they are.
+    // Requests that pages send without a preflight have no JSON media type, so they are refused.
     assert_eq!(harm(&app).await, (1, json!(true)), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_was_made_to_point_here_leads_nowhere() {
+async fn dns_rebinding_is_refused() {
     let app = TestApp::start().await;
     let port = app.app.address.port();
     let rebound = ["--host-resolver-rules=MAP rebound.example 127.0.0.1"];
@@ -102,7 +102,7 @@ async fn a_name_that_was_made_to_point_here_leads_nowhere() {
     assert!(report.contains("id=\"post_jobs\""), "{report}");
 }
 
-/// The status of a request, and a header of its response.
+/// Returns the status of a request and a header of its response.
 async fn ask(address: SocketAddr, method: &str, headers: &[(&str, &str)], header: &str) -> (u16, String) {
     let body = r#"{"type":"test.job","args":[]}"#;
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes().to_vec())).collect();
@@ -114,7 +114,7 @@ async fn ask(address: SocketAddr, method: &str, headers: &[(&str, &str)], header
 }
 
 #[tokio::test]
-async fn preflight_requests_are_answered_for_origins_that_are_listed() {
+async fn preflight_requests_succeed_for_listed_origins() {
     const OWN: &str = "https://dash.example.com";
     let app = TestApp::start_with(Clock::System, |config| config.server.cors_origins = vec![OWN.to_owned()]).await;
     let address = app.app.address;
@@ -132,7 +132,7 @@ async fn preflight_requests_are_answered_for_origins_that_are_listed() {
     let (status, origin) = ask(address, "POST", &[("origin", OWN)], "access-control-allow-origin").await;
     assert_eq!((status, origin.as_str()), (201, OWN));
     assert_eq!(ask(address, "POST", &[("origin", OWN)], "vary").await.1, "Origin");
-    assert_eq!(ask(address, "POST", &[], "vary").await, (201, "Origin".to_owned()), "caches have to know");
+    assert_eq!(ask(address, "POST", &[], "vary").await, (201, "Origin".to_owned()), "caches need the Vary header");
 }
 
 #[tokio::test]

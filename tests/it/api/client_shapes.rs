@@ -1,9 +1,9 @@
-//! Shapes that public clients of OJS read and send, beyond those of the conformance suites.
+//! Shapes that public OJS clients read and send, beyond those of the conformance suites.
 
 use crate::support::{TestApp, contract, json};
 
 #[tokio::test]
-async fn an_enqueued_job_stands_at_top_level_and_inside_job() {
+async fn an_enqueued_job_is_returned_at_top_level_and_inside_job() {
     let app = TestApp::start().await;
     let job =
         json!({"type": "mail.send", "args": [1.5], "options": {"queue": "mail", "unique": {"on_conflict": "ignore"}}});
@@ -17,7 +17,7 @@ async fn an_enqueued_job_stands_at_top_level_and_inside_job() {
 }
 
 #[tokio::test]
-async fn a_jobs_own_member_never_replaces_one_of_the_answer() {
+async fn a_member_of_a_job_never_replaces_one_of_the_response() {
     let app = TestApp::start().await;
     let job = json!({"type": "mail.send", "args": [], "job": "own", "deduplicated": "own", "unique": {"on_conflict": "ignore"}});
     let made = app.client.post("/v1/jobs", job.clone()).await.expect(201);
@@ -29,14 +29,14 @@ async fn a_jobs_own_member_never_replaces_one_of_the_answer() {
         assert_eq!(
             answer.text.matches("\"job\":").count(),
             2,
-            "the answer's and, inside it, the client's: {}",
+            "one traceparent of the response and, inside, one of the client: {}",
             answer.text
         );
     }
 }
 
 #[tokio::test]
-async fn queue_statistics_stand_at_top_level_and_inside_stats() {
+async fn queue_statistics_are_returned_at_top_level_and_inside_stats() {
     let app = TestApp::start().await;
     app.client.enqueue_into("mail").await;
     let stats = app.client.get("/v1/queues/mail/stats").await.expect(200);
@@ -100,7 +100,7 @@ async fn a_worker_reports_progress_by_body_and_in_percent() {
     app.client.post("/v1/workers/progress", json!({"job_id": "none", "percentage": 1})).await.expect(404);
 }
 
-/// Lists of the document, by the names under which each has its items besides `items`.
+/// Lists in the document with the name that each uses for its items besides `items`.
 #[tokio::test]
 async fn every_list_has_items() {
     let app = TestApp::start().await;

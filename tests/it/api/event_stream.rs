@@ -1,4 +1,4 @@
-//! `GET /events` as a stream: what happens from now on, or behind the last event that a reader has seen.
+//! `GET /events` as a stream: new events, or those after the last one that a reader has seen.
 
 use crate::auth;
 use crate::support::{TestApp, json};
@@ -6,7 +6,7 @@ use fairgate::weights;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Reads frames of the stream until `wanted` says that it has seen enough.
+/// Reads frames of the stream until `wanted` returns true.
 async fn read(
     app: &TestApp,
     query: &str,
@@ -42,7 +42,7 @@ async fn read(
 }
 
 #[tokio::test]
-async fn a_reader_gets_what_happens_from_now_on_and_may_go_on_later() {
+async fn a_reader_gets_new_events_and_can_resume_later() {
     let app = TestApp::start().await;
     app.client.enqueue_into("before").await;
     let text = read(
@@ -85,7 +85,7 @@ async fn a_channel_is_one_queue_or_one_job() {
 }
 
 #[tokio::test]
-async fn a_stream_is_filtered_and_tells_of_limits() {
+async fn a_stream_is_filtered_and_reports_limits() {
     let app = TestApp::start().await;
     let text = read(
         &app,
@@ -110,14 +110,14 @@ async fn a_stream_is_filtered_and_tells_of_limits() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_none_is_refused() {
+async fn an_invalid_position_is_refused() {
     let app = TestApp::start().await;
     let headers = [("accept", "text/event-stream"), ("last-event-id", "7")];
     let answer = app.client.try_send("GET", "/v1/events", &headers, None).await.unwrap().expect(400);
     assert_eq!(answer.at("/error/details/field"), "Last-Event-ID");
 }
 
-/// Opens a stream, and returns its response, from an address of the loopback network and with a key.
+/// Opens a stream from a loopback address with a key and returns the response.
 async fn open(app: &TestApp, path: &str, from: &str, key: &str) -> reqwest::Response {
     let from: IpAddr = from.parse().expect("an address");
     let client = weights::client_builder().local_address(from).build().expect("a client");
@@ -190,7 +190,7 @@ async fn events_are_listed_newest_first_if_asked_for() {
         }
     }
     assert!(pages(&app, "", 100).await.len() > 15);
-    // Behind an event, in that order, are those before it.
+    // In descending order, the events after an event are the older ones.
     let all = pages(&app, "", 100).await;
     let before = pages(&app, &format!("order=desc&after={}", all[5]), 100).await;
     assert_eq!(before.len(), 5);

@@ -40,14 +40,14 @@ async fn releases_of_version_1_0_are_accepted() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_which_would_be_right() {
+async fn a_wrong_method_gets_the_allowed_ones() {
     let app = TestApp::start().await;
     let answer = app.client.send("PUT", "/v1/jobs", None).await.expect(405);
     assert_eq!(answer.header("allow"), "POST,GET,HEAD");
 }
 
 #[tokio::test]
-async fn health_readiness_and_manifest_tell_the_truth() {
+async fn health_readiness_and_manifest_report_the_current_state() {
     let app = TestApp::start().await;
     let health = app.client.get("/ojs/v1/health").await.expect(200);
     assert_eq!((health.text_at("/status"), health.text_at("/backend/status")), ("ok", "ok"));
@@ -71,8 +71,8 @@ async fn health_readiness_and_manifest_tell_the_truth() {
 }
 
 #[tokio::test]
-async fn asking_for_health_costs_the_same_however_many_queues_there_are() {
-    // Without the other roles, nothing else asks for queues meanwhile.
+async fn the_cost_of_health_does_not_depend_on_the_number_of_queues() {
+    // Without the other roles, nothing else reads queues meanwhile.
     let app = TestApp::start_with(Clock::System, |config| config.server.roles = vec![Role::Api]).await;
     app.client.get("/ready").await.expect(200); // loads its script
     let mut costs = Vec::new();
@@ -93,7 +93,7 @@ async fn asking_for_health_costs_the_same_however_many_queues_there_are() {
     }
     let [few, many]: [Vec<String>; 2] = costs.try_into().unwrap();
     assert_eq!(few, many);
-    // Readiness runs one script, which reads its state and a job that is not there.
+    // Readiness runs one script, which reads its state and a job that does not exist.
     let cheap = ["HLEN", "ZCARD", "FCALL", "TIME", "HGETALL", "GET"].map(|name| format!("\"{name}\""));
     assert!(few.iter().all(|command| cheap.contains(command)), "{few:?}");
     let health = app.client.get("/health").await.expect(200);
@@ -123,7 +123,7 @@ async fn metrics_count_requests_calls_and_jobs() {
 }
 
 #[tokio::test]
-async fn large_responses_are_compressed_for_those_who_ask() {
+async fn large_responses_are_compressed_on_request() {
     let app = TestApp::start().await;
     for number in 0..30 {
         app.client.enqueue_into(&format!("queue-{number}")).await;
@@ -182,7 +182,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
     let redis = TestRedis::start();
     let mut process = Process::serve(&["--redis", &redis.url()]).await;
     process.client.enqueue_into("q").await;
-    // Redis holds the request back until after the signal.
+    // Redis delays the request until after the signal.
     redis.command::<()>(&["CLIENT", "PAUSE", "700", "ALL"]).await;
     let client = process.client.clone();
     let request = tokio::spawn(async move { client.post("/v1/workers/fetch", json!({"queues": ["q"]})).await });
@@ -193,7 +193,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_too() {
+async fn http2_is_supported() {
     let app = TestApp::start().await;
     let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     let response = client.get(format!("{}/ready", app.client.base())).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Clients that hold a connection without using it lose it; those that wait for the server, or are only slow, keep it.
+//! Clients that hold a connection without using it lose it; slow clients and those that wait for a response keep it.
 
 use crate::support::wire::{Connection, request};
 use crate::support::{TestApp, eventually, json};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Longer than any test waits.
 const NEVER: Duration = Duration::from_secs(3600);
-/// Short, and yet longer than a loaded machine takes to send a few bytes to itself.
+/// A short timeout, still longer than a loaded machine needs to send a few bytes to itself.
 const SOON: Duration = Duration::from_millis(400);
-/// How long a client has to be patient to show that no deadline is left that could end it.
+/// The time a client waits to show that no deadline can end its connection.
 const FOR_LONG: Duration = Duration::from_millis(1700);
 
 async fn app(change: impl FnOnce(&mut Config)) -> TestApp {
@@ -29,7 +29,7 @@ fn is_counted(app: &TestApp, reason: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_clients_do_not_lock_others_out() {
+async fn idle_clients_do_not_block_others() {
     let app = app(|config| {
         config.limits.max_connections = 4;
         config.server.header_timeout = SOON;
@@ -39,7 +39,7 @@ async fn silent_clients_do_not_lock_others_out() {
     for _ in 0..8 {
         silent.push(Connection::open(app.app.address).await);
     }
-    assert!(Connection::open(app.app.address).await.is_usable().await, "those before it have lost their places");
+    assert!(Connection::open(app.app.address).await.is_usable().await, "the older events were removed from the stream");
     for connection in &mut silent {
         assert!(connection.is_closed_by_the_server().await);
     }
@@ -78,12 +78,16 @@ async fn an_idle_connection_is_closed() {
     let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     client.get(format!("{}/ready", app.client.base())).send().await.unwrap();
     let open = app.app.metrics.http.connections();
-    eventually("so is one of HTTP/2", async || open.get() == 0).await;
-    client.get(format!("{}/ready", app.client.base())).send().await.expect("the client knows, and opens another one");
+    eventually("an HTTP/2 connection is closed as well", async || open.get() == 0).await;
+    client
+        .get(format!("{}/ready", app.client.base()))
+        .send()
+        .await
+        .expect("the client notices and opens another connection");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_takes_no_response_loses_its_connection() {
+async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let app = app(|config| (config.server.idle_timeout, config.server.send_timeout) = (SOON, SOON)).await;
     let args = json!(["x".repeat(9 << 20)]);
     let id = app.client.enqueue(json!({"type": "test.job", "args": args})).await;
@@ -97,7 +101,7 @@ async fn a_client_that_takes_no_response_loses_its_connection() {
 
     let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     let response = client.get(format!("{}{path}", app.client.base())).send().await.unwrap();
-    eventually("so is one of HTTP/2", async || open.get() == 0).await;
+    eventually("an HTTP/2 connection is closed as well", async || open.get() == 0).await;
     assert!(is_counted(&app, "send_timeout"));
     response.bytes().await.expect_err("the rest was not sent");
 }
@@ -141,13 +145,13 @@ async fn clients_that_wait_or_are_slow_are_served() {
     let download = async {
         let mut connection = Connection::open(app.app.address).await;
         connection.send(&request("GET", &format!("/ojs/v1/jobs/{large}"), &[], None)).await.expect("sent");
-        assert!(connection.take(18 << 20, FOR_LONG / 10).await, "all of it comes");
+        assert!(connection.take(18 << 20, FOR_LONG / 10).await, "the whole response arrives");
     };
     tokio::join!(long_poll, stream, upload, download);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_peer_has_so_many_connections_and_no_more() {
+async fn connections_of_one_peer_are_limited() {
     let app = app(|config| config.server.max_connections_per_peer = Some(2)).await;
     let (mut first, mut second) = (Connection::open(app.app.address).await, Connection::open(app.app.address).await);
     assert!(first.is_usable().await && second.is_usable().await);

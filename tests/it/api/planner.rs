@@ -1,4 +1,4 @@
-//! The planner's admin API: rules at run time, state, rounds, tenants, previews, the hand on the switch, live events.
+//! The planner's admin API: rules at run time, state, rounds, tenants, previews, pause and resume, live events.
 
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -13,13 +13,13 @@ fn reports() -> Rule {
     rule.queue = Some("reports".to_owned());
     rule.batch = Batch::Jobs(4);
     rule.strict_interval = true;
-    // Not `tenant_id`, which has a pattern: here tenants have names of any kind.
+    // Not `tenant_id`, which is validated: these tenants have arbitrary names.
     rule.tenant_key = TenantKey::parse("meta.owner").unwrap();
     rule.weights.fixed.insert("acme".to_owned(), Weight::of(3.0).unwrap());
     rule
 }
 
-/// A server on which nothing promotes but what the test asks for, paused so that nothing passes straight through.
+/// Starts a server whose rounds only the test runs, with a paused rule so that nothing passes through.
 async fn start(rule: Rule) -> TestApp {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule];
@@ -48,7 +48,7 @@ async fn fetched_tenants(app: &TestApp, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_preview_tells_what_the_round_then_does() {
+async fn a_preview_matches_the_following_round() {
     let app = start(reports()).await;
     push(&app, "acme", 9).await;
     push(&app, "beta", 3).await;
@@ -84,7 +84,7 @@ async fn a_preview_goes_by_priority_and_tenants_are_counted_once() {
     let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
     assert_eq!(stats.at("/staged"), &json!({"jobs": 6, "tenants": 3, "oldest_age_ms": 6000}));
     assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(3));
-    // The bound is that of the lightest tenant among those of its own priority.
+    // The bound is that of the lightest tenant of the same priority.
     assert_eq!(stats.at("/fairness/worst_wait_bound_jobs"), &json!(5));
     let tenants = app.client.get(&format!("{PLANNER}/reports/tenants?sort=name")).await.expect(200);
     let listed = tenants.at("/items").as_array().unwrap();
@@ -102,7 +102,7 @@ async fn a_preview_goes_by_priority_and_tenants_are_counted_once() {
 }
 
 #[tokio::test]
-async fn a_rule_tells_how_it_is() {
+async fn a_rule_reports_its_state() {
     let app = start(reports()).await;
     push(&app, "acme", 6).await;
     app.clock.advance(1500);
@@ -172,8 +172,8 @@ async fn held_tenants_count_in_staged_figures_and_gauges() {
     assert_eq!((held.at("/promoted"), held.at("/reason")), (&json!(0), &json!("hold")));
     let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
     assert_eq!(stats.at("/staged"), &json!({"jobs": 23, "tenants": 2, "oldest_age_ms": 300_000}));
-    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(0), "nobody waits for a turn");
-    assert_eq!(stats.at("/fairness/jain_index"), &json!(1.0), "a hold is not unfair");
+    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(0), "no tenant waits for its turn");
+    assert_eq!(stats.at("/fairness/jain_index"), &json!(1.0), "holding a tenant does not count as unfair");
     let metrics = app.client.get("/metrics").await.text;
     for line in
         [r#"fairgate_staged_tenants{rule="reports"} 2"#, r#"fairgate_staged_oldest_seconds{rule="reports"} 300.0"#]
@@ -212,7 +212,7 @@ async fn tenants_are_listed_in_pages_and_orders() {
 }
 
 #[tokio::test]
-async fn rules_come_and_go_at_run_time() {
+async fn rules_are_created_and_deleted_at_run_time() {
     let app = start(reports()).await;
     let put = async |name: &str, rule: Value| {
         app.client.send("PUT", &format!("{PLANNER}/{name}"), Some(rule.to_string())).await
@@ -249,7 +249,7 @@ async fn rules_come_and_go_at_run_time() {
 }
 
 #[tokio::test]
-async fn rounds_are_on_record_and_told_as_they_happen() {
+async fn rounds_are_recorded_and_streamed() {
     let app = start(reports()).await;
     push(&app, "acme", 9).await;
     resume(&app).await;
@@ -275,7 +275,7 @@ async fn rounds_are_on_record_and_told_as_they_happen() {
 }
 
 #[tokio::test]
-async fn a_planner_works_by_itself_and_a_pause_holds_it() {
+async fn a_planner_runs_automatically_and_can_be_paused() {
     let mut rule = reports();
     (rule.batch, rule.strict_interval) = (Batch::Auto, false);
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![rule]).await;
@@ -286,7 +286,7 @@ async fn a_planner_works_by_itself_and_a_pause_holds_it() {
     assert_eq!(fetched_tenants(&app, 10).await.len(), 0);
     resume(&app).await;
     let mut got = 0;
-    eventually("all jobs are promoted as workers take them", async || {
+    eventually("all jobs are promoted as workers fetch them", async || {
         got += fetched_tenants(&app, 5).await.len();
         got == 25
     })

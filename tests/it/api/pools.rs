@@ -1,4 +1,4 @@
-//! Pools over HTTP: what is set is shown, acts at once, and lasts; file and run time go together.
+//! Pools over HTTP: changes are shown, take effect at once and persist; pools from the file and from run time combine.
 
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -18,7 +18,7 @@ async fn put(app: &TestApp, name: &str, body: &Value) -> crate::support::Answer 
     app.client.send("PUT", &format!("{POOLS}/{name}"), Some(body.to_string())).await
 }
 
-/// Enqueues so many jobs into each queue, and returns the queues from which a worker of a pool gets them.
+/// Enqueues jobs into each queue and returns the queues from which a worker of a pool gets them.
 async fn order(app: &TestApp, fetch: Value) -> String {
     let answer = app.client.post("/v1/workers/fetch", fetch).await.expect(200);
     let jobs = answer.at("/jobs").as_array().cloned().unwrap_or_default();
@@ -108,7 +108,7 @@ async fn an_answer_can_be_sent_back_and_every_form_means_the_same() {
 }
 
 #[tokio::test]
-async fn a_change_acts_on_the_next_fetch_and_is_told() {
+async fn a_change_applies_to_the_next_fetch_and_emits_an_event() {
     let app = TestApp::start().await;
     put(&app, "p", &json!({"queues": ["a", "b", "c"]})).await.expect(201);
     fill(&app, &["a", "b", "c"], 9).await;
@@ -137,7 +137,7 @@ async fn a_change_acts_on_the_next_fetch_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
+async fn a_worker_changes_its_pool_only_by_registering_without_active_jobs() {
     let app = TestApp::start().await;
     for name in ["a", "b"] {
         put(&app, name, &json!({"queues": [name]})).await.expect(201);
@@ -163,17 +163,21 @@ async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
 
     app.client.delete(&format!("{POOLS}/b")).await.expect(200);
     app.client.enqueue_into("a").await;
-    assert_eq!(order(&app, json!({"pool": "a", "worker_id": "w"})).await, "a", "a pool that is gone binds nobody");
+    assert_eq!(
+        order(&app, json!({"pool": "a", "worker_id": "w"})).await,
+        "a",
+        "a deleted pool does not affect its former workers"
+    );
     app.client.post("/v1/workers/heartbeat", json!({"pool": "a", "worker_id": "w"})).await.expect(200);
 }
 
-/// A file with pools `filed` and `both`.
+/// A configuration file with pools `filed` and `both`.
 fn file(config: &mut Config) {
     config.policy.pools = vec![pool("filed", &["f"]), pool("both", &["x", "y"])];
 }
 
 #[tokio::test]
-async fn what_is_set_at_run_time_stays_and_the_files_pools_follow_the_file() {
+async fn pools_set_at_run_time_persist_and_those_of_the_file_follow_the_file() {
     let redis = Arc::new(TestRedis::start());
     let app = TestApp::start_on(Arc::clone(&redis), Clock::System, file).await;
     app.client.delete(&format!("{POOLS}/filed")).await.expect(409);
@@ -200,7 +204,7 @@ async fn what_is_set_at_run_time_stays_and_the_files_pools_follow_the_file() {
     app.app.shut_down().await;
 
     let app = TestApp::start_on(redis, Clock::System, |_| {}).await;
-    assert_eq!(source(&app, "filed").await.0, 404, "gone with the file's");
+    assert_eq!(source(&app, "filed").await.0, 404, "the file's setting is removed as well");
     assert_eq!(source(&app, "added").await.0, 200);
 }
 
@@ -233,7 +237,7 @@ async fn processes_see_each_others_changes_and_an_emptied_redis_gets_the_files_p
 }
 
 #[tokio::test]
-async fn of_two_processes_that_add_the_same_pool_one_is_told() {
+async fn of_two_processes_that_add_the_same_pool_one_gets_a_conflict() {
     let redis = Arc::new(TestRedis::start());
     let one = TestApp::start_on(Arc::clone(&redis), Clock::System, |_| {}).await;
     let other = Process::serve(&["--redis", &redis.url()]).await;

@@ -1,12 +1,12 @@
-//! JSON that some clients cannot read is refused at every door, so that nobody loses a response to it.
+//! JSON that some clients cannot parse is refused at every entry point, so that no client loses a response to it.
 
 use crate::support::{TestApp, json};
 
-/// What parsers disagree about, as text of a value.
+/// JSON values that parsers disagree about.
 const POISON: [&str; 3] = ["1e400", "-1E999", r#""a\ud800b""#];
 
-/// Requests that store what they carry: method, path, body and where in it the value stands. `@` is the value, `ID` a job
-/// that is active.
+/// Requests that store a value: method, path, body and the path of the value in it. `@` stands for the value, `ID` for
+/// an active job.
 const DOORS: [(&str, &str, &str, &str); 17] = [
     ("POST", "/v1/jobs", r#"{"type":"t.j","args":[{"amount":@}]}"#, "args[0].amount"),
     ("POST", "/v1/jobs", r#"{"type":"t.j","args":[],"meta":{"a":{"b":[1,@]}}}"#, "meta.a.b[1]"),
@@ -33,7 +33,7 @@ const DOORS: [(&str, &str, &str, &str); 17] = [
 ];
 
 #[tokio::test]
-async fn what_some_clients_cannot_read_is_refused_with_its_path() {
+async fn json_that_some_clients_cannot_parse_is_refused_with_its_path() {
     let app = TestApp::start().await;
     let active = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;

@@ -1,4 +1,4 @@
-//! Progress, checkpoints and results: what a worker tells while it works, and what is left of it.
+//! Progress, checkpoints and results that workers report.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn started(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next() {
+async fn progress_increases_within_an_attempt_and_restarts_with_the_next() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = started(client).await;
@@ -45,13 +45,13 @@ async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next()
     assert_eq!(
         put(client, &path, json!({"progress": 0.1})).await.expect(200).at("/progress"),
         &json!(1.0),
-        "nobody runs it"
+        "the job is not active"
     );
     app.clock.advance(60_000);
     client.fetch("q", 1).await;
     assert_eq!(client.get(&path).await.at("/progress"), &Value::Null);
     put(client, &path, json!({"progress": 0.3})).await.expect(200);
-    assert_eq!(client.get(&path).await.at("/message"), &Value::Null, "nothing of the last attempt is left");
+    assert_eq!(client.get(&path).await.at("/message"), &Value::Null, "nothing of the last attempt remains");
     client.ack(&id).await.expect(200);
     assert_eq!(client.get(&path).await.at("/progress"), &json!(1.0));
     let events = client.get("/v1/events?types=job.progress").await;
@@ -67,7 +67,7 @@ async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next()
 }
 
 #[tokio::test]
-async fn a_report_is_a_sign_of_life_but_only_of_the_holder() {
+async fn a_progress_report_counts_as_heartbeat_only_from_the_lease_holder() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = client.enqueue_into("q").await;
@@ -81,7 +81,7 @@ async fn a_report_is_a_sign_of_life_but_only_of_the_holder() {
     client.fetch("other", 1).await; // whatever is due comes due
     assert_eq!(client.state(&id).await, "active");
     app.clock.advance(1_001);
-    eventually("the reservation lapses", async || client.state(&id).await == "available").await;
+    eventually("the reservation expires", async || client.state(&id).await == "available").await;
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_checkpoint_survives_attempts_and_kills() {
     client.get(&path).await.expect(404);
     assert_eq!(client.job(&id).await.get("checkpoint"), None);
     let kept = client.post(&path, json!({"state": [1]})).await.expect(200);
-    assert_eq!(kept.at("/sequence"), &json!(1), "counted anew");
+    assert_eq!(kept.at("/sequence"), &json!(1), "the sequence starts again");
     client.post(&path, json!({})).await.expect(400);
     client.post(&path, json!({"state": "x".repeat(2 << 20)})).await.expect(413);
     put(client, &format!("/v1/jobs/{id}/progress"), json!({"progress": 0.5, "checkpoint": [2]})).await.expect(200);

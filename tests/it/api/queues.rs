@@ -1,4 +1,4 @@
-//! Queues: pause and resume, bounds and what producers hear of them, limits as configuration.
+//! Queues: pause and resume, size bounds and their responses to producers, limits as configuration.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
@@ -23,7 +23,7 @@ async fn events(client: &Client, kinds: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_paused_queue_takes_jobs_and_hands_out_none() {
+async fn a_paused_queue_accepts_jobs_and_dispatches_none() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let active = client.enqueue_into("q").await;
@@ -37,7 +37,7 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     assert_eq!(client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     client.ack(&active).await.expect(200);
     app.clock.advance(1000);
-    eventually("what is due still comes due", async || client.state(&later).await == "available").await;
+    eventually("scheduled jobs still become due", async || client.state(&later).await == "available").await;
     assert_eq!(client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     // Other queues of the same request are served.
     let other = client.enqueue_into("other").await;
@@ -50,7 +50,7 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     assert_eq!(client.get("/v1/health").await.at("/queues"), &json!({"active": 1, "paused": 1}));
     let list = client.get("/v1/queues").await;
     assert_eq!(list.at("/queues/1/status"), "paused");
-    // Twice is once.
+    // Pausing is idempotent.
     client.post("/v1/queues/q/pause", json!({})).await.expect(200);
     let resumed = client.post("/v1/queues/q/resume", json!({})).await.expect(200);
     assert_eq!((resumed.at("/queue/paused"), resumed.at("/status")), (&json!(false), &json!("active")));
@@ -89,7 +89,7 @@ async fn pausing_holds_under_limits_and_with_every_strategy() {
 }
 
 #[tokio::test]
-async fn who_waits_is_woken_when_its_queue_goes_on_and_a_pause_survives_a_kill() {
+async fn resuming_a_queue_wakes_long_polls_and_a_pause_survives_a_kill() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];
@@ -113,7 +113,7 @@ async fn who_waits_is_woken_when_its_queue_goes_on_and_a_pause_survives_a_kill()
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_says_how_full_it_is() {
+async fn a_full_queue_refuses_jobs_and_reports_its_size() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     bound(client, "q", json!({"max_depth": 3, "strategy": "reject"})).await;
@@ -136,7 +136,7 @@ async fn a_full_queue_refuses_and_says_how_full_it_is() {
         );
     }
     assert_eq!((refused.header("x-ojs-queue-depth"), refused.header("x-ojs-queue-bound")), ("3", "3"));
-    // Others have room, a batch is judged as a whole.
+    // Other queues have space, but a batch is accepted or refused as a whole.
     client.enqueue_into("other").await;
     let batch = json!({"jobs": [{"type": "t.job", "args": [], "options": {"queue": "other"}}, job]});
     client.post("/v1/jobs/batch", batch).await.expect(429);
@@ -152,7 +152,7 @@ async fn a_full_queue_refuses_and_says_how_full_it_is() {
 }
 
 #[tokio::test]
-async fn of_many_producers_at_once_no_more_are_let_in_than_there_is_room_for() {
+async fn concurrent_producers_never_exceed_the_size_of_a_queue() {
     let app = TestApp::start().await;
     bound(&app.client, "q", json!({"max_depth": 20})).await;
     let job = || json!({"type": "t.job", "args": [], "options": {"queue": "q"}});
@@ -162,7 +162,7 @@ async fn of_many_producers_at_once_no_more_are_let_in_than_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn producers_are_warned_above_the_mark() {
+async fn producers_are_warned_above_the_threshold() {
     let app = TestApp::start().await;
     let client = &app.client;
     bound(client, "q", json!({"max_depth": 4, "warning_threshold": 0.5})).await;
@@ -177,7 +177,7 @@ async fn producers_are_warned_above_the_mark() {
 }
 
 #[tokio::test]
-async fn the_oldest_is_dropped_where_that_is_asked_for() {
+async fn the_oldest_job_is_dropped_with_drop_oldest() {
     let app = TestApp::start().await;
     let client = &app.client;
     bound(client, "q", json!({"max_depth": 2, "strategy": "drop_oldest"})).await;
@@ -195,11 +195,11 @@ async fn the_oldest_is_dropped_where_that_is_asked_for() {
     assert_eq!((&dropped["error"]["type"], &dropped["completed_at"]), (&json!("overflow"), &Value::Null));
     let batch: Vec<Value> = (0..3).map(|_| json!({"type": "t.job", "args": [], "options": {"queue": "q"}})).collect();
     client.post("/v1/jobs/batch", json!({"jobs": batch})).await.expect(429);
-    assert_eq!(stats(client, "q").await["available"], 2, "more than ever fits drops nobody");
+    assert_eq!(stats(client, "q").await["available"], 2, "a batch larger than the queue drops no waiting job");
 }
 
 #[tokio::test]
-async fn where_it_blocks_a_producer_may_wait_for_room() {
+async fn a_producer_waits_for_space_with_block() {
     let app = TestApp::start().await;
     let client = &app.client;
     bound(client, "q", json!({"max_depth": 1, "strategy": "block"})).await;

@@ -1,4 +1,4 @@
-//! Rate limits over HTTP: how they are used, overrides of them, those of queues, and what a producer is told.
+//! Rate limits over HTTP: usage, overrides, queue limits, and responses to producers.
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -34,7 +34,7 @@ fn headers(answer: &Answer) -> [&str; 3] {
 }
 
 #[tokio::test]
-async fn a_limit_is_shown_as_the_text_has_it() {
+async fn a_limit_is_shown_as_specified() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "stripe-api", "concurrency": 5, "rate": {"limit": 100, "period": "PT1M"},
         "throttle": {"limit": 10, "period": "PT1S"}});
@@ -81,7 +81,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
 }
 
 #[tokio::test]
-async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
+async fn an_override_applies_until_it_ends_and_wakes_waiting_fetches() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"}});
     for _ in 0..10 {
@@ -90,7 +90,7 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     let path = format!("{LIMITS}/api");
     let paused = put(&app, &path, json!({"concurrency": 0, "expires_at": "+PT1M"})).await.expect(200);
     assert_eq!(paused.at("/concurrency"), &json!({"limit": 0, "active": 0, "available": 0}));
-    assert_eq!(paused.at("/rate/limit"), 50, "what it does not name holds as before");
+    assert_eq!(paused.at("/rate/limit"), 50, "limits it does not set are unchanged");
     assert_eq!(
         (paused.at("/waiting_count"), paused.text_at("/override/expires_at")),
         (&json!(10), "2027-01-15T08:01:00.000Z")
@@ -99,13 +99,13 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     app.clock.advance(59_999);
     assert_eq!(fetched(&app, "q").await, 0);
     app.clock.advance(1);
-    assert_eq!(fetched(&app, "q").await, 2, "it is over");
+    assert_eq!(fetched(&app, "q").await, 2, "it has ended");
     assert!(limit(&app, "api").await["override"].is_null());
     app.client.delete(&path).await.expect(404);
 
     let wider = put(&app, &path, json!({"concurrency": 5, "expires_at": "2027-01-16T00:00:00Z"})).await.expect(200);
     assert_eq!(wider.at("/concurrency/available"), 3);
-    assert_eq!(fetched(&app, "q").await, 3, "who waited for the limit may go");
+    assert_eq!(fetched(&app, "q").await, 3, "jobs that waited for the limit can run");
     put(&app, &path, json!({"rate": {"limit": 6, "period": "PT1H"}})).await.expect(200);
     let state = limit(&app, "api").await;
     assert_eq!(
@@ -120,9 +120,9 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     assert_eq!(gone.at("/error/details/resource_type"), "override");
 }
 
-/// What was read can be sent back as it is, which changes nothing, or with other numbers in it.
+/// A document that was read can be sent back unchanged, which changes nothing, or with other numbers.
 #[tokio::test]
-async fn what_is_shown_can_be_sent_back() {
+async fn a_shown_limit_can_be_sent_back() {
     let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"},
         "throttle": {"limit": 10, "period": "PT1S"}});
@@ -182,7 +182,7 @@ async fn a_key_that_nobody_has_used_can_be_overridden() {
         app.client.delete(&path).await
     });
     removed.expect(200);
-    assert_eq!(got.expect(200).job_ids().len(), 1, "a fetch that waits is answered when the override goes");
+    assert_eq!(got.expect(200).job_ids().len(), 1, "a long poll returns when the override ends");
 
     put(&app, &format!("{LIMITS}/unused"), json!({"concurrency": 0})).await.expect(200);
     let last = app.client.delete(&format!("{LIMITS}/unused")).await.expect(200);
@@ -214,7 +214,7 @@ async fn limits_of_types_are_listed_and_can_be_overridden_under_their_key() {
 }
 
 #[tokio::test]
-async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
+async fn a_queue_limit_set_at_run_time_replaces_that_of_the_file_until_removed() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![rule(Target::Queue("filed".to_owned()), 1)];
     })
@@ -251,7 +251,7 @@ async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
 }
 
 #[tokio::test]
-async fn a_handler_that_is_told_to_wait_holds_its_key() {
+async fn rate_limit_until_in_a_nack_holds_the_key() {
     let app = TestApp::start_at(NOON).await;
     for key in ["api", "api", "other"] {
         app.client.enqueue(limited(json!({"key": key, "concurrency": 1}))).await;
@@ -271,7 +271,7 @@ async fn a_handler_that_is_told_to_wait_holds_its_key() {
 }
 
 #[tokio::test]
-async fn a_producer_is_told_what_is_left_of_the_limit() {
+async fn a_producer_gets_the_remaining_limit() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![
             LimitRule {
@@ -300,7 +300,7 @@ async fn a_producer_is_told_what_is_left_of_the_limit() {
 }
 
 #[tokio::test]
-async fn what_an_admin_says_outlives_a_restart_and_other_processes_go_by_it() {
+async fn overrides_survive_a_restart_and_apply_in_all_processes() {
     let redis = Arc::new(TestRedis::start());
     let with_file = |config: &mut fairgate::config::Config| {
         config.policy.limits = vec![rule(Target::Key("api".to_owned()), 3)];
@@ -367,9 +367,9 @@ async fn the_manifest_lists_extensions_and_a_client_may_require_them() {
     }
 }
 
-/// A job's key may read like that of its queue; both can be seen and overridden.
+/// A job's limit key may look like that of its queue; both can be read and overridden.
 #[tokio::test]
-async fn a_scope_says_which_limit_is_meant() {
+async fn a_scope_selects_the_limit() {
     let app = TestApp::start().await;
     app.client
         .enqueue(

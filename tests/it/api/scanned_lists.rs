@@ -1,10 +1,11 @@
-//! Lists that scan keys: jobs and workflows. Each page looks at a bounded number of keys, and all pages together return everything.
+//! Lists that scan keys: jobs and workflows. Each page reads a bounded number of keys, and all pages together return
+//! everything.
 
 use crate::support::{Client, TestApp, json};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// All items of a list, and how many pages they took; no page is longer than asked for.
+/// All items of a list and the number of pages; no page is longer than requested.
 async fn all_pages(client: &Client, path: &str, headers: &[(&str, &str)], limit: usize) -> (Vec<Value>, usize) {
     let (mut items, mut pages, mut cursor) = (Vec::new(), 0, String::new());
     loop {
@@ -33,7 +34,7 @@ async fn enqueue(client: &Client, count: usize, queue: &str, kind: &str, tenant:
 }
 
 #[tokio::test]
-async fn all_jobs_come_whatever_the_size_of_a_page() {
+async fn all_jobs_are_listed_for_any_page_size() {
     let app = TestApp::start().await;
     let made = enqueue(&app.client, 300, "mail", "mail.send", "acme").await;
     for limit in [1, 7, 200] {
@@ -79,10 +80,10 @@ async fn filters_choose_by_state_queue_type_and_tenant() {
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_bounded_number_of_keys() {
+async fn a_page_reads_a_bounded_number_of_keys() {
     let app = TestApp::start().await;
     let made = enqueue(&app.client, 3, "mail", "mail.send", "acme").await;
-    // Of somebody else, in the same Redis.
+    // A key of another application in the same Redis.
     let fill = "for i = 1, 60000 do redis.call('SET', 'other:' .. i, '') end";
     let _: () = app.redis.command(&["EVAL", fill, "0"]).await;
     let (items, pages) = all_pages(&app.client, "/v1/jobs?", &[], 50).await;

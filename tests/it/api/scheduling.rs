@@ -1,4 +1,4 @@
-//! Scheduling over HTTP: what queues handed out in the last minute, and the settings that hold for all of them.
+//! Scheduling over HTTP: dispatches of the last minute per queue, and global settings.
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -35,7 +35,7 @@ async fn stats_are_exact_over_the_last_minute() {
         json!([queue("critical", 3, 0.75, 100, 2), queue("idle", 0, 0.0, 0, 0), queue("low", 1, 0.25, 300, 1)]);
     assert_eq!(stats.at("/queues"), &expected);
     assert_eq!(stats.at("/stats"), &json!({"queues": expected, "window": "PT1M"}));
-    // One by one they leave the window, to the second.
+    // They leave the window one by one, to the second.
     app.clock.advance(59_000);
     assert_eq!(app.client.get(STATS).await.at("/queues/0/dispatch_count_1m"), 3);
     app.clock.advance(1_000);
@@ -44,7 +44,7 @@ async fn stats_are_exact_over_the_last_minute() {
     assert_eq!(later.at("/queues/2"), &queue("low", 0, 0.0, 0, 1));
 }
 
-/// What holds for all has no pool; its strategies are those between tenants.
+/// Global settings have no pool; their strategies are those between tenants.
 #[tokio::test]
 async fn a_change_of_the_config_is_reported_with_its_fields() {
     let app = TestApp::start().await;
@@ -87,9 +87,13 @@ async fn the_config_is_changed_in_parts_and_acts_at_once() {
     let changed = put(&app, json!({"starvation_prevention": {"max_consecutive": 7}, "tenant_fairness": null})).await;
     let changed = changed.expect(200);
     assert_eq!(changed.at("/starvation_prevention/max_consecutive"), 7);
-    assert_eq!(changed.at("/starvation_prevention/min_dispatch_ratio"), &json!(0.05), "what is not named stays");
+    assert_eq!(
+        changed.at("/starvation_prevention/min_dispatch_ratio"),
+        &json!(0.05),
+        "members that are not set are unchanged"
+    );
     assert_eq!(changed.at("/tenant_fairness/weights"), &json!({"acme": 2}));
-    assert_eq!(put(&app, changed.body.clone()).await.expect(200).body, changed.body, "an answer can be sent back");
+    assert_eq!(put(&app, changed.body.clone()).await.expect(200).body, changed.body, "a response can be sent back");
     assert_eq!(app.client.get(CONFIG).await.body, changed.body);
 
     for (tenant, jobs) in [("noisy", 6), ("acme", 4), ("beta", 2)] {
@@ -130,7 +134,7 @@ async fn a_queue_has_its_own_fairness_until_it_is_taken_away() {
 }
 
 #[tokio::test]
-async fn what_is_set_lasts_is_seen_by_others_and_goes_with_an_emptied_redis() {
+async fn settings_persist_apply_in_all_processes_and_are_lost_with_an_emptied_redis() {
     let redis = Arc::new(TestRedis::start());
     let with_file = |config: &mut fairgate::config::Config| {
         config.policy.starvation = Starvation { enabled: true, rotation_interval: 5_000, ..Starvation::default() };
@@ -153,7 +157,8 @@ async fn what_is_set_lasts_is_seen_by_others_and_goes_with_an_emptied_redis() {
         .await;
 }
 
-/// Each metric of the texts on fair scheduling and rate limiting, with its labels, after traffic that causes it.
+/// Each metric of the specifications of fair scheduling and rate limiting, with its labels, after traffic that causes
+/// it.
 #[tokio::test]
 async fn every_metric_of_dispatch_is_there_with_its_labels() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
@@ -216,7 +221,7 @@ async fn every_metric_of_dispatch_is_there_with_its_labels() {
     ] {
         assert!(has(&text, &format!("# TYPE {name} {kind}")), "{name} is no {kind} in\n{text}");
     }
-    // What is gone is not shown for ever.
+    // Metrics of removed objects disappear.
     let without = json!({"queues": ["busy", "quiet"]});
     app.client.send("PUT", "/ojs/v1/admin/pools/p", Some(without.to_string())).await.expect(200);
     assert!(!metrics().await.contains("ojs_scheduling_pool_utilization{"), "a pool without a bound has no utilization");

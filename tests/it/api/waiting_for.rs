@@ -1,4 +1,4 @@
-//! `waiting_for` of a single job: why nobody runs it.
+//! `waiting_for` of a job: the reason why it does not run.
 
 use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
@@ -6,7 +6,7 @@ use fairgate::config::{Config, Role};
 use fairgate::fairness::Rule;
 use serde_json::Value;
 
-/// A server on which nothing happens but what the test sends.
+/// Starts a passive server.
 async fn start(change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_with(Clock::manual(NOON), |config| {
         config.server.roles = vec![Role::Api];
@@ -15,7 +15,7 @@ async fn start(change: impl FnOnce(&mut Config)) -> TestApp {
     .await
 }
 
-/// The member as both planes show it.
+/// The member as returned by the job API and by the admin API.
 async fn waiting_for(app: &TestApp, id: &str) -> Value {
     let shown = app.client.get(&format!("/v1/jobs/{id}")).await.expect(200);
     let admin = app.client.get(&format!("/v1/admin/jobs/{id}")).await.expect(200);
@@ -27,7 +27,7 @@ async fn waiting_for(app: &TestApp, id: &str) -> Value {
 #[tokio::test]
 async fn a_staged_job_names_its_rule_tenant_and_gate() {
     let app = start(|config| config.plan = vec![Rule::new("reports", &["report.*"])]).await;
-    // Something is in the main queue, so that planned jobs do not pass.
+    // The main queue is not empty, so planned jobs do not pass through.
     app.client.enqueue(json!({"type": "other.job", "args": []})).await;
     let job = json!({"type": "report.pdf", "args": [], "meta": {"tenant_id": "acme"}});
     let id = app.client.enqueue(job).await;
@@ -51,7 +51,7 @@ async fn a_staged_job_of_a_tenant_of_weight_0_says_that_it_is_held() {
 }
 
 #[tokio::test]
-async fn a_job_that_a_limit_stops_names_the_limit() {
+async fn a_job_blocked_by_a_limit_names_the_limit() {
     let app = start(|_| {}).await;
     let limited = |limit: Value| json!({"type": "a.b", "args": [], "queue": "q", "meta": {"tenant_id": "acme"}, "rate_limit": limit});
     let limit = json!({"key": "stripe", "concurrency": 1, "scope": "tenant"});
@@ -114,7 +114,7 @@ async fn times_pauses_and_activation_are_named() {
     assert_eq!(waiting_for(&app, &paused).await, expected);
     client.delete(&format!("/v1/jobs/{paused}")).await.expect(200);
     assert_eq!(waiting_for(&app, &paused).await, Value::Null);
-    // A client's own member of that name is not kept.
+    // A member of that name sent by a client is not stored.
     let own = client.enqueue(json!({"type": "a.b", "args": [], "waiting_for": "godot"})).await;
     assert_eq!(waiting_for(&app, &own).await, Value::Null);
 }

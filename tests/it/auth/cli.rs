@@ -1,4 +1,4 @@
-//! `fairgate keys`, and what `check` says about keys.
+//! `fairgate keys`, and the output of `check` about keys.
 
 use super::Caller;
 use crate::support::{Process, TestRedis, eventually};
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked_without_a_server_and_servers_hear_of_it() {
+async fn keys_are_created_listed_and_revoked_without_a_server_and_servers_are_notified() {
     let redis = TestRedis::start();
     let url = redis.url();
     let server = Process::serve(&["--redis", &url]).await;
@@ -56,7 +56,7 @@ async fn keys_are_made_listed_and_revoked_without_a_server_and_servers_hear_of_i
     })
     .await;
     assert!(keys(&["revoke", id]).status.success());
-    eventually("the server has heard", async || {
+    eventually("the server has read the keys", async || {
         Caller::new(&server.client, &bound).get("/v1/jobs/none").await.status == 401
     })
     .await;
@@ -92,7 +92,7 @@ async fn a_key_for_the_configuration_needs_no_redis() {
 }
 
 #[test]
-fn what_is_no_key_is_not_hashed() {
+fn a_value_that_is_not_a_key_is_not_hashed() {
     for weak in ["", "password\n", "two words that are long enough to be a key\n"] {
         let refused = fairgate(&["keys", "hash"], weak);
         assert!(!refused.status.success() && text(&refused.stderr).contains("cannot be guessed"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Events: each tenant sees what happens to its jobs, and a key that is revoked sees nothing more.
+//! Events: each tenant sees those of its own jobs, and a revoked key sees no further event.
 
 use super::{Caller, caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, eventually, json};
@@ -11,7 +11,7 @@ fn job(tenant: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_tenant_sees_the_events_of_its_jobs_alone() {
+async fn a_tenant_sees_only_the_events_of_its_jobs() {
     let app = guarded().await;
     let admin = caller(&app, "admin");
     let (of_acme, of_beta) = (admin.enqueue(job("acme")).await, admin.enqueue(job("beta")).await);
@@ -53,7 +53,7 @@ async fn a_tenant_sees_its_jobs_promoted() {
     admin.enqueue(job("beta")).await;
     admin.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
     let acme = caller(&app, "acme-operator");
-    eventually("both are told", async || {
+    eventually("both streams report the event", async || {
         let answer = acme.get("/v1/events").await.expect(200);
         let events = answer.at("/events").as_array().cloned().unwrap_or_default();
         let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
@@ -63,7 +63,7 @@ async fn a_tenant_sees_its_jobs_promoted() {
     .await;
 }
 
-/// A stream of events that somebody reads.
+/// A reader of an event stream.
 struct Stream(reqwest::Response);
 
 impl Stream {
@@ -75,13 +75,14 @@ impl Stream {
         Stream(response)
     }
 
-    /// What comes next; nothing at the end.
+    /// The next chunk; `None` at the end.
     async fn next(&mut self) -> Option<String> {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("it goes on or ends");
+        let next =
+            tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("the stream continues or ends");
         next.unwrap().map(|chunk| String::from_utf8_lossy(&chunk).into_owned())
     }
 
-    /// All that comes before the end.
+    /// Everything until the end.
     async fn rest(mut self) -> String {
         let mut sent = String::new();
         while let Some(more) = self.next().await {

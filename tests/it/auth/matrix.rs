@@ -1,4 +1,4 @@
-//! Every route against everybody who may come: what is not in this table fails the test.
+//! Every route with every kind of key. A route that is missing in this table fails the test.
 
 use super::{guarded, secret};
 use crate::support::json;
@@ -6,7 +6,7 @@ use fairgate::api::{Access, routes};
 use fairgate::auth::Role;
 use std::collections::BTreeSet;
 
-/// Method, path, and who may: letters of roles, or `-` for everybody; `t` if holders of a tenant's key may, for what is theirs.
+/// Method, path and access: letters of roles, `-` for everybody, `t` if keys of a tenant are accepted for its own data.
 const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/manifest", "-"),
     ("GET", "/ojs/v1/health", "-"),
@@ -165,7 +165,7 @@ fn letters(access: Access) -> String {
 }
 
 #[test]
-fn the_matrix_names_every_route_and_says_the_same_as_the_table() {
+fn the_matrix_names_every_route_and_matches_the_route_table() {
     let table: BTreeSet<_> =
         routes().into_iter().map(|route| (route.method, route.path, letters(route.access))).collect();
     let matrix = MATRIX.iter().map(|(method, path, who)| ((*method).to_owned(), *path, (*who).to_owned()));
@@ -173,13 +173,13 @@ fn the_matrix_names_every_route_and_says_the_same_as_the_table() {
     assert_eq!(routes().len(), MATRIX.len());
 }
 
-/// Sends without reading the answer of a stream, which never ends. Status, challenge and error.
+/// Sends a request without reading the body of a stream, which never ends.
 async fn ask(http: &reqwest::Client, base: &str, method: &str, path: &str, key: Option<&str>) -> Seen {
     let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
     let mut request = http.request(method.clone(), format!("{base}{path}"));
     request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
     if matches!(method.as_str(), "POST" | "PUT" | "PATCH") {
-        // A body that is fine, where one that is not would be told so before anybody looks for the job.
+        // A valid body, because an invalid one would be rejected before the job is looked up.
         let body = if path.contains("/jobs/") { r#"{"progress":0.5,"state":{}}"# } else { "{}" };
         request = request.header("content-type", "application/json").body(body);
     }
@@ -199,7 +199,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether the handler was reached: it names what is missing, where the router and the gate say that there is nothing.
+    /// Returns true if the handler was reached: its 404 names the missing resource, unlike the 404 of the router and of
+    /// authorization.
     fn reached(&self) -> bool {
         self.status != 401
             && self.status != 403
@@ -208,14 +209,14 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_it_should_and_nobody_else() {
+async fn every_route_accepts_only_the_intended_keys() {
     let app = guarded().await;
     let http = fairgate::weights::client_builder().timeout(std::time::Duration::from_secs(30)).build().unwrap();
     let base = app.client.base();
     let admin = super::caller(&app, "admin");
     let job = |tenant: &str| json!({"type": "t", "args": [], "meta": {"tenant_id": tenant}});
     for (method, path, who) in MATRIX {
-        // A job of acme's, untouched by whoever came before.
+        // A job of acme that no other request has changed.
         let id = admin.enqueue(job("acme")).await;
         let path = path.replace("{id}", &id).replace("{name}", "none").replace("{key}", "none");
         let what = |name: &str, seen: &Seen| format!("{method} {path} as {name}: {} {}", seen.status, seen.body);
@@ -253,7 +254,7 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_table_needs_a_key_as_well() {
+async fn unknown_routes_need_a_key_as_well() {
     let app = guarded().await;
     let admin = super::caller(&app, "admin");
     for (method, path, known) in [("GET", "/nowhere", 404), ("PATCH", "/ojs/v1/jobs", 405), ("ASSERT", "/", 404)] {

@@ -1,10 +1,10 @@
-//! Who may do what: keys, roles, tenants.
+//! Authentication and authorization: keys, roles, tenants.
 
 mod cli;
+mod credentials;
 mod events;
-mod gate;
 mod matrix;
-mod runtime;
+mod runtime_keys;
 mod scope;
 
 use crate::support::{Answer, Client, TestApp, TestRedis};
@@ -14,7 +14,7 @@ use fairgate::config::Config;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A key that is easy to read in a test: as long as a real one.
+/// A readable key with the length of a real one.
 pub fn secret(name: &str) -> String {
     format!("fgk_{name:x<43}")
 }
@@ -23,7 +23,7 @@ pub fn key(name: &str, role: Role, tenant: Option<&str>) -> ApiKey {
     ApiKey { name: name.to_owned(), role, tenant: tenant.map(str::to_owned), digest: Digest::of(&secret(name)) }
 }
 
-/// A server with a key of each role, named like it, and the same for two tenants: `acme-worker`.
+/// Starts a server with a key of each role, named after it, and of each role for two tenants, such as `acme-worker`.
 pub async fn guarded() -> TestApp {
     guarded_on(Arc::new(TestRedis::start()), |_| {}).await
 }
@@ -75,7 +75,7 @@ impl Caller {
     }
 }
 
-/// Whoever holds the key of that name.
+/// A client with the key of that name.
 pub fn caller(app: &TestApp, name: &str) -> Caller {
     Caller::new(&app.client, &secret(name))
 }

@@ -1,4 +1,4 @@
-//! Keys of tenants: what is not the tenant's is not there.
+//! Keys of tenants: data of other tenants does not exist for them.
 
 use super::{caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, json};
@@ -11,13 +11,13 @@ fn job(tenant: Option<&str>) -> Value {
     json!({"type": "t", "args": [], "meta": meta, "options": {"queue": "q"}})
 }
 
-/// A server where tenants share queues, so that a tenant's worker finds its jobs.
+/// Starts a server whose tenants share queues, so that a tenant's worker finds its jobs.
 async fn shared() -> TestApp {
     guarded_on(Arc::new(TestRedis::start()), |config| config.policy.tenant_fairness.enabled = Some(true)).await
 }
 
 #[tokio::test]
-async fn what_a_tenants_key_enqueues_is_the_tenants() {
+async fn jobs_enqueued_with_a_tenants_key_belong_to_the_tenant() {
     let app = guarded().await;
     let (acme, admin) = (caller(&app, "acme-producer"), caller(&app, "admin"));
     for own in [job(None), job(Some("acme"))] {
@@ -84,7 +84,7 @@ async fn another_tenants_job_cannot_be_touched() {
 }
 
 #[tokio::test]
-async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
+async fn a_tenants_worker_fetches_and_acks_only_its_own_jobs() {
     let app = shared().await;
     let (admin, acme, beta) = (caller(&app, "admin"), caller(&app, "acme-worker"), caller(&app, "beta-worker"));
     let mut ids = Vec::new();
@@ -94,9 +94,9 @@ async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
     let fetch = json!({"queues": ["q"], "count": 9, "worker_id": "w", "fetch_id": "f"});
     let got = acme.post("/v1/workers/fetch", fetch.clone()).await.expect(200);
     assert_eq!(got.job_ids(), [ids[0].clone(), ids[2].clone()]);
-    assert_eq!(got.at("/jobs/0/worker_id"), "w", "it is called as it calls itself");
+    assert_eq!(got.at("/jobs/0/worker_id"), "w", "the worker has the name it registered with");
     assert_eq!(acme.post("/v1/workers/fetch", fetch.clone()).await.job_ids().len(), 2, "the same id, the same jobs");
-    // The same names, of another tenant: other workers, other requests.
+    // The same names of another tenant denote other workers and other requests.
     let got = beta.post("/v1/workers/fetch", fetch).await.expect(200);
     assert_eq!(got.job_ids(), [ids[1].clone(), ids[3].clone()]);
 
@@ -113,7 +113,7 @@ async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
     assert_eq!(many.at("/results/1/acknowledged"), &json!(true));
     let beat = beta.post("/v1/workers/heartbeat", json!({"worker_id": "w", "active_jobs": [ids[2], ids[3]]})).await;
     assert_eq!(beat.expect(200).at("/jobs_extended"), &json!([ids[3]]));
-    // A worker that says goodbye, or goes quiet, is its tenant's.
+    // A worker that deregisters or goes quiet belongs to its tenant.
     beta.post("/v1/workers/heartbeat", json!({"worker_id": "w", "state": "quiet"})).await.expect(200);
     beta.delete("/v1/workers/w").await.expect(200);
     assert_eq!(admin.get(&format!("/v1/jobs/{}", ids[3])).await.at("/job/state"), "available");
@@ -123,7 +123,7 @@ async fn a_tenants_worker_gets_and_answers_for_its_own_jobs_alone() {
 }
 
 #[tokio::test]
-async fn a_lease_without_a_worker_is_not_everybodys() {
+async fn a_lease_without_a_worker_belongs_to_its_tenant() {
     let app = guarded().await;
     let (admin, beta) = (caller(&app, "admin"), caller(&app, "beta-worker"));
     let id = admin.enqueue(job(Some("acme"))).await;
@@ -132,7 +132,7 @@ async fn a_lease_without_a_worker_is_not_everybodys() {
     assert_eq!(beat.at("/jobs_extended"), &json!([]));
     admin.delete(&format!("/v1/jobs/{id}")).await.expect(200);
     let beat = beta.post("/v1/workers/heartbeat", json!({"worker_id": "w", "active_jobs": [id]})).await.expect(200);
-    assert_eq!(beat.at("/cancelled_jobs"), &json!([]), "nor is it told what became of it");
+    assert_eq!(beat.at("/cancelled_jobs"), &json!([]), "its cancellation is not reported either");
     assert_eq!(
         beta.post("/v1/workers/fetch", json!({"queues": ["q"]})).await.expect(200).job_ids(),
         Vec::<String>::new()
@@ -174,7 +174,7 @@ async fn rate_keys_are_each_tenants_own() {
     let limited = |concurrency: u32| json!({"type": "t", "args": [], "options": {"queue": "q", "rate_limit": {"key": "stripe", "concurrency": concurrency}}});
     let first = acme.post("/v1/jobs", limited(1)).await.expect(201);
     assert_eq!(first.header("x-ratelimit-limit"), "1");
-    // Nobody else's limit is changed by a tenant that says otherwise, nor the queue's.
+    // A tenant's job cannot change the limit of another tenant or of the queue.
     admin.enqueue(limited(7)).await;
     beta.enqueue(limited(3)).await;
     let per_queue = json!({"type": "t", "args": [], "options": {"queue": "q", "rate_limit": {"max_per_second": 1}}});
@@ -199,7 +199,7 @@ async fn rate_keys_are_each_tenants_own() {
     assert_eq!(admin.get("/v1/rate-limits/stripe").await.at("/concurrency/limit"), 7);
     acme.delete("/v1/rate-limits/stripe").await.expect(200);
     beta.delete("/v1/rate-limits/stripe").await.expect(404);
-    // A limit that a tenant set holds for the jobs that it limits.
+    // A limit that a tenant set applies to the jobs it limits.
     let got = caller(&app, "acme-worker").post("/v1/workers/fetch", json!({"queues": ["q"], "count": 9})).await;
     assert_eq!(got.expect(200).job_ids().len(), 1);
     assert_eq!(acme.get("/v1/rate-limits/stripe").await.at("/concurrency/active"), 1);
@@ -215,7 +215,7 @@ async fn plan_rules_find_the_tenant_in_the_key() {
     })
     .await;
     let (admin, acme) = (caller(&app, "admin"), caller(&app, "acme-producer"));
-    // Paused, so that what is staged stays so.
+    // Paused, so that staged jobs stay staged.
     for rule in ["keyed", "args"] {
         admin.post(&format!("/v1/admin/planner/{rule}/pause"), json!({})).await.expect(200);
     }
@@ -233,7 +233,7 @@ async fn plan_rules_find_the_tenant_in_the_key() {
     assert_eq!(waiting.len(), 3, "{waiting:?}");
     assert!(["acme", "beta", "_default"].iter().all(|tenant| waiting.contains_key(*tenant)), "{waiting:?}");
 
-    // A rule that looks elsewhere must find the same tenant there, or nothing.
+    // A rule that reads the tenant from another place must find the same tenant there, or none.
     acme.enqueue(json!({"type": "args.job", "args": ["acme"]})).await;
     let refused = acme.post("/v1/jobs", json!({"type": "args.job", "args": ["beta"]})).await.expect(403);
     assert_eq!(refused.at("/error/details/field"), "args.0");

@@ -1,4 +1,4 @@
-//! Counts against the leases: nothing differs while the program works, and what somebody else broke is found and mended.
+//! The audit: counts agree with leases during normal operation, and injected differences are found and repaired.
 
 use crate::support::{TestApp, json};
 use fairgate::store::Difference;
@@ -19,7 +19,7 @@ async fn differences(app: &TestApp, repair: bool) -> Vec<Difference> {
 }
 
 #[tokio::test]
-async fn nothing_differs_while_jobs_start_wait_and_end() {
+async fn counts_agree_while_jobs_start_wait_and_end() {
     let app = with_work().await;
     assert_eq!(differences(&app, false).await, []);
     let ids = app.client.fetch("q", 10).await.job_ids();
@@ -33,7 +33,7 @@ async fn nothing_differs_while_jobs_start_wait_and_end() {
 }
 
 #[tokio::test]
-async fn what_differs_is_told_and_mended() {
+async fn differences_are_reported_and_repaired() {
     let app = with_work().await;
     app.client.fetch("q", 10).await;
     let ghost = "018f0000-0000-7000-8000-000000000000";

@@ -1,11 +1,11 @@
-//! Finished jobs are kept for a while, by age and by count, and then nothing of them remains.
+//! Finished jobs are retained by age and by count, and then removed completely.
 
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use std::time::Duration;
 
-/// One job of each end: completed with a result, cancelled, discarded with a history.
+/// Creates one job per final state: completed with a result, cancelled, discarded with a history.
 async fn finish_three(app: &TestApp) -> [String; 3] {
     let completed = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;
@@ -19,7 +19,7 @@ async fn finish_three(app: &TestApp) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn finished_jobs_carry_the_ttl_of_their_end_and_waiting_ones_none() {
+async fn finished_jobs_have_the_ttl_of_their_state_and_waiting_ones_none() {
     let app = TestApp::start().await;
     let ids = finish_three(&app).await;
     let hour = 3_600_000;
@@ -67,7 +67,7 @@ async fn a_retention_of_zero_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn past_their_number_the_oldest_go_first() {
+async fn beyond_the_maximum_the_oldest_are_removed_first() {
     let app = TestApp::start_with(Clock::System, |config| config.retention.max_completed = 3).await;
     let mut ids = Vec::new();
     for _ in 0..8 {
@@ -91,7 +91,7 @@ async fn past_their_number_the_oldest_go_first() {
 }
 
 #[tokio::test]
-async fn dead_letters_have_a_bound_of_their_own() {
+async fn dead_letters_have_their_own_maximum() {
     let app = TestApp::start_with(Clock::System, |config| config.retention.max_dead_letters = 2).await;
     let mut ids = Vec::new();
     for _ in 0..4 {
@@ -130,7 +130,7 @@ async fn pass_through(app: &TestApp, queue: &str) {
     app.client.ack(&id).await.expect(200);
 }
 
-/// Lets days go by, with a look at all queues after each.
+/// Advances the clock day by day and runs retention for all queues after each day.
 async fn let_days_pass(app: &TestApp, days: u32) {
     for _ in 0..days {
         app.clock.advance(DAY);
@@ -145,7 +145,7 @@ async fn queues(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not() {
+async fn unused_queues_are_forgotten_unless_they_are_configured() {
     // Without a ticker: the test decides when retention runs.
     let app = TestApp::start_with(Clock::manual(20_000 * DAY), |config| config.server.roles = vec![Role::Api]).await;
     for queue in ["bounded", "limited", "paused", "pooled", "reused", "shared", "unused"] {
@@ -166,7 +166,7 @@ async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not
     let_days_pass(&app, 4).await;
     pass_through(&app, "reused").await;
     let_days_pass(&app, 3).await;
-    assert!(queues(&app).await.contains(&"unused".to_owned()), "it was seen idle for six days");
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it was idle for six days");
     let_days_pass(&app, 1).await;
     assert_eq!(queues(&app).await, ["bounded", "limited", "paused", "pooled", "reused", "shared", "waiting"]);
     assert_eq!(app.redis.keys_with(":unused").await, Vec::<String>::new());
@@ -174,7 +174,7 @@ async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not
     assert!(!known.contains(&"unused".to_owned()), "{known:?}");
 
     pass_through(&app, "unused").await;
-    assert!(queues(&app).await.contains(&"unused".to_owned()), "it is back with its next job");
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it is counted again with its next job");
     let_days_pass(&app, 4).await;
     assert!(!queues(&app).await.contains(&"reused".to_owned()));
 }

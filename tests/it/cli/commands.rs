@@ -1,4 +1,4 @@
-//! The command line: check, doctor, help, and a start that refuses what is not safe.
+//! The command line: check, doctor, help, and a server that refuses to start with unsafe settings.
 
 use crate::support::TestRedis;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn help_teaches_and_version_tells_the_commit() {
+fn help_has_examples_and_version_names_the_commit() {
     let directory = tempfile::tempdir().unwrap();
     let help = text(&fairgate(directory.path(), &["--help"]).stdout);
     for part in ["serve", "check", "doctor", "Examples:", "FAIRGATE_SERVER__LISTEN"] {
@@ -26,7 +26,7 @@ fn help_teaches_and_version_tells_the_commit() {
         (&["sidekiq", "release"], "Refuses to run while a fairgate process imports jobs"),
     ] {
         let help = text(&fairgate(directory.path(), &[command, &["--help"]].concat()).stdout);
-        // Lines are wrapped to the width of the terminal.
+        // Help lines are wrapped to the width of the terminal.
         let help: Vec<&str> = help.split_whitespace().collect();
         assert!(help.join(" ").contains(part), "{part} is missing in {help:?}");
     }
@@ -35,7 +35,7 @@ fn help_teaches_and_version_tells_the_commit() {
 }
 
 #[test]
-fn check_reports_all_mistakes_at_once() {
+fn check_reports_all_errors_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = "[server]\nlisten = \"localhost\"\nrolls = [\"api\"]\n\n[limits]\nmax_batch = 0\n\n[store]\nurl = \"redis://:geheim@h\"\n";
     std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
@@ -71,7 +71,7 @@ fn check_prints_every_value_and_where_it_came_from() {
 }
 
 #[test]
-fn check_tells_which_rule_a_type_falls_under() {
+fn check_names_the_rule_of_a_type() {
     let directory = tempfile::tempdir().unwrap();
     let file = "[[plan]]\nname = \"daily\"\ntypes = [\"report.daily\"]\n\n[[plan]]\nname = \"reports\"\ntypes = [\"report.*\", \"invoice\"]\n";
     std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
@@ -165,7 +165,7 @@ queue = \"stage\"
 }
 
 #[test]
-fn check_reports_all_mistakes_of_plan_rules_at_once() {
+fn check_reports_all_errors_of_plan_rules_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = "\
 [plan_defaults]
@@ -227,7 +227,7 @@ async fn doctor_names_the_settings_that_lose_jobs() {
 }
 
 #[test]
-fn doctor_says_when_redis_is_not_there() {
+fn doctor_reports_an_unreachable_redis() {
     let directory = tempfile::tempdir().unwrap();
     let output = fairgate(directory.path(), &["doctor", "--redis", "redis://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));
@@ -235,7 +235,7 @@ fn doctor_says_when_redis_is_not_there() {
 }
 
 #[test]
-fn doctor_looks_at_the_private_redis() {
+fn doctor_checks_the_private_redis() {
     let directory = tempfile::tempdir().unwrap();
     let output = fairgate(directory.path(), &["doctor"]);
     let said = text(&output.stdout);

@@ -1,10 +1,10 @@
-//! The example configurations are what they say: `fairgate check` accepts each and says what it means.
+//! The example configurations: `fairgate check` accepts each and prints the expected summary.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Every example, and a part of what `fairgate check` says about it.
+/// Every example with part of the output of `fairgate check`.
 const EXAMPLES: &[(&str, &str)] = &[
     ("own-queues.toml", "rule \"reports\" plans report.* every 1s\n"),
     ("ojs.toml", "rule \"reports\" plans report.* every 1s into main queue \"jobs\"\n"),

@@ -1,4 +1,4 @@
-//! Starting and stopping as a user does: what is printed and when, the first key, probes, and mistakes in the environment.
+//! Starting and stopping as a user does: output, the first key, probes, and errors in the environment.
 
 use crate::support::{Client, Process, TestRedis, eventually, json};
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The messages of a log that is JSON.
+/// The messages of a JSON log.
 fn messages(process: &Process) -> Vec<String> {
     let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
     let message = |line: serde_json::Value| line["message"].as_str().map(str::to_owned);
@@ -25,7 +25,7 @@ async fn ready_is_printed_only_when_redis_answers() {
     let redis = TestRedis::start();
     redis.command::<()>(&["CONFIG", "SET", "requirepass", "hunter2"]).await;
     let mut process = Process::spawn(&["--redis", &redis.url()]);
-    eventually("it says what it waits for", async || messages(&process).contains(&"waiting for Redis".to_owned()))
+    eventually("the log says what it waits for", async || messages(&process).contains(&"waiting for Redis".to_owned()))
         .await;
     assert!(!messages(&process).contains(&"ready".to_owned()), "{}", process.logged());
     let mut connection = redis.connection_as("hunter2").await;
@@ -33,7 +33,7 @@ async fn ready_is_printed_only_when_redis_answers() {
     eventually("it is ready", async || messages(&process).contains(&"ready".to_owned())).await;
     assert_eq!(process.client.get("/ready").await.status, 200);
     assert_eq!(process.terminate(), Some(0));
-    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    eventually("the log says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
     assert!(
         process.logged().lines().all(|line| line.starts_with('{')),
         "lines follow log.format:\n{}",
@@ -50,7 +50,7 @@ async fn an_error_that_repeats_is_logged_once_with_a_count() {
         process.client.get("/v1/queues").await.expect(500);
     }
     process.terminate();
-    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    eventually("the log says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
     let log = process.logged();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("WRONGTYPE")).collect();
     assert_eq!(lines.len(), 2, "{log}");
@@ -73,11 +73,11 @@ async fn the_ready_command_asks_the_server_of_the_configuration() {
     let waiting = Process::spawn(&["--redis", "redis://127.0.0.1:1"]);
     let address = waiting.client.base().trim_start_matches("http://").to_owned();
     let ask = || fairgate(directory.path(), &["ready"], &[("FAIRGATE_SERVER__LISTEN", &address)]);
-    eventually("it says why it is not ready", async || said(&ask()).contains("the store is not available")).await;
+    eventually("the log says why it is not ready", async || said(&ask()).contains("the store is not available")).await;
     assert_eq!(ask().status.code(), Some(1));
 }
 
-/// Reads the standard output of a server that makes the first key.
+/// Reads the standard output of a server that creates the first key.
 #[tokio::test]
 async fn the_first_key_is_made_and_printed_once() {
     let redis = TestRedis::start();
@@ -126,7 +126,7 @@ fn an_address_may_be_localhost_or_a_port() {
 }
 
 #[test]
-fn an_unknown_variable_is_a_mistake() {
+fn an_unknown_environment_variable_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let output = fairgate(directory.path(), &["check"], &[("FAIRGATE_LISTEN", "127.0.0.1:1")]);
     assert_eq!(output.status.code(), Some(64));
@@ -136,7 +136,7 @@ fn an_unknown_variable_is_a_mistake() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_named_with_a_way_out() {
+fn an_unusable_directory_is_named_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("file"), "").unwrap();
     let output = fairgate(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--data-dir", "file/data"], &[]);
@@ -147,7 +147,7 @@ fn a_directory_that_cannot_be_used_is_named_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn keys_create_says_where_the_key_is() {
+async fn keys_create_reports_where_the_key_is() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let url = redis.url();
@@ -155,7 +155,7 @@ async fn keys_create_says_where_the_key_is() {
     assert!(output.status.success() && said(&output).contains(&format!(" in {url};")), "{}", said(&output));
 }
 
-/// Files for people to copy are safe as they are: no open server, and no image that changes by itself.
+/// Files meant for copying are safe: no open server, and no image tag that moves.
 #[test]
 fn deployments_have_keys_and_pinned_images() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! `fairgate weights test`: calls a rule's webhook and says what its answer means.
+//! `fairgate weights test`: calls a rule's webhook and explains its response.
 
 use crate::support::json;
 use std::process::Output;
@@ -79,7 +79,7 @@ async fn shows_request_response_and_the_weight_of_each_tenant() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_exits_1_and_says_what_the_rule_does_then() {
+async fn a_failing_webhook_exits_1_and_names_the_rules_fallback() {
     let page = ResponseTemplate::new(500).set_body_string("no such table: plans");
     let server = answering(page).await;
     for (more, expected) in [
@@ -100,7 +100,7 @@ async fn a_webhook_that_fails_exits_1_and_says_what_the_rule_does_then() {
 }
 
 #[tokio::test]
-async fn invalid_values_are_named_and_odd_answers_are_doubted() {
+async fn invalid_values_are_named_and_doubtful_responses_are_reported() {
     let server = answering(weights(json!({"acme": "3", "globex": 2}))).await;
     let output = test(&server.uri(), "", &["reports", "--tenant", "acme", "--tenant", "globex"]).await;
     let shown = text(&output.stdout);
@@ -113,7 +113,7 @@ async fn invalid_values_are_named_and_odd_answers_are_doubted() {
 }
 
 #[tokio::test]
-async fn rules_that_have_no_webhook_and_rules_that_are_not_there_exit_1() {
+async fn rules_without_a_webhook_and_unknown_rules_exit_1() {
     for (rule, part) in [
         ("plain", "plan rule \"plain\" has no weights webhook"),
         ("report", "there is no plan rule \"report\" in the configuration: it has reports, plain"),

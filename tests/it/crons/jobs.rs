@@ -1,4 +1,4 @@
-//! The job that a cron makes: what it says of itself, which way it goes in, and what if there is one already.
+//! The job of a cron: its members, its entry point, and overlap with an earlier job.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs, shown};
 use crate::support::{TestApp, json};
@@ -7,7 +7,7 @@ use fairgate::fairness::Rule;
 use serde_json::Value;
 
 #[tokio::test]
-async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
+async fn a_due_cron_enqueues_one_job_that_names_the_cron() {
     let app = TestApp::start_at(NEW_YEAR).await;
     let client = &app.client;
     register(client, cron("each", "* * * * *", json!({"overlap_policy": "allow"}))).await;
@@ -31,8 +31,8 @@ async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn overlap_policies_decide_what_becomes_of_two_at_once() {
-    // Whether the first is held by a worker, or only waits.
+async fn overlap_policies_decide_about_a_second_job() {
+    // The earlier job is active in one case and waiting in the other.
     for (policy, is_active) in [
         ("skip", true),
         ("skip", false),
@@ -60,7 +60,7 @@ async fn overlap_policies_decide_what_becomes_of_two_at_once() {
                 assert_eq!(made(client, "q").await, 1);
                 assert_eq!(skipped[0]["data"]["reason"], "overlap_skip");
                 assert_eq!(skipped[0]["data"]["existing_job_id"], first.as_str());
-                // Once it has ended, the next time counts again.
+                // After it has ended, the next run enqueues a job again.
                 client.ack(&first).await.expect(200);
                 app.clock.advance(MINUTE);
                 looked_at(&app, "c").await;
@@ -82,7 +82,7 @@ async fn overlap_policies_decide_what_becomes_of_two_at_once() {
 }
 
 #[tokio::test]
-async fn a_person_may_run_one_now() {
+async fn a_cron_can_be_run_by_hand() {
     let app = TestApp::start_at(NEW_YEAR).await;
     let client = &app.client;
     register(client, cron("c", "@yearly", json!({"enabled": false}))).await;
@@ -98,7 +98,7 @@ async fn a_person_may_run_one_now() {
 }
 
 #[tokio::test]
-async fn its_jobs_go_through_the_same_door_as_all_others() {
+async fn jobs_of_crons_use_the_same_entry_point_as_all_others() {
     let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| {
         let mut rule = Rule::new("reports", &["report.*"]);
         rule.on_missing_tenant = fairgate::fairness::OnMissingTenant::Default;
@@ -129,11 +129,7 @@ async fn its_jobs_go_through_the_same_door_as_all_others() {
     assert_eq!(client.fetch("l", 9).await.job_ids().len(), 1, "the limit holds");
     assert_eq!(made(client, "l").await, 2);
     let states = client.get("/v1/queues/p/stats").await;
-    assert_eq!(
-        (states.at("/queue/pending"), made(client, "p").await),
-        (&json!(1), 2),
-        "staged, and no more than may be"
-    );
+    assert_eq!((states.at("/queue/pending"), made(client, "p").await), (&json!(1), 2), "staged, up to the maximum");
     let skipped = events(client, "cron.skipped").await;
     assert_eq!(skipped.len(), 1);
     assert_eq!((&skipped[0]["data"]["reason"], &skipped[0]["subject"]), (&json!("queue_full"), &json!("planned")));

@@ -1,4 +1,4 @@
-//! Crons: what is registered, when it fires, how often, and what a crash leaves.
+//! Crons: registration, times, jobs, and crashes.
 
 mod jobs;
 mod registration;
@@ -34,7 +34,7 @@ async fn patch(client: &Client, name: &str, change: Value) -> Answer {
     client.send("PATCH", &format!("/v1/cron/{name}"), Some(change.to_string())).await
 }
 
-/// Jobs that a queue ever got.
+/// The number of jobs that a queue ever got.
 async fn made(client: &Client, queue: &str) -> i64 {
     let answer = client.get(&format!("/v1/queues/{queue}/stats")).await;
     if answer.status == 404 {
@@ -48,7 +48,7 @@ async fn runs(client: &Client, name: &str) -> i64 {
     shown(client, name).await["run_count"].as_i64().expect("a number")
 }
 
-/// Waits until every cron whose time has come was looked at: its next time is later.
+/// Waits until all due crons have been processed, so that the next time of this one is in the future.
 async fn looked_at(app: &TestApp, name: &str) {
     eventually("the cron was looked at", async || {
         let cron = shown(&app.client, name).await;

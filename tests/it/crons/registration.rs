@@ -1,4 +1,4 @@
-//! What is registered: shown, listed, changed, disabled and deleted.
+//! Registration of crons: show, list, change, disable and delete.
 
 use super::{MINUTE, NEW_YEAR, cron, looked_at, made, patch, register, shown};
 use crate::support::{TestApp, json};
@@ -30,7 +30,7 @@ async fn a_cron_is_shown_listed_changed_and_deleted() {
     ] {
         assert_eq!(answer.at(pointer), &expected, "{pointer}");
     }
-    // The same name again is a change.
+    // Registering the same name again changes the cron.
     client.post("/v1/cron", cron("b", "0 3 * * *", json!({"timezone": "America/New_York"}))).await.expect(200);
     assert_eq!(shown(client, "b").await["next_run_at"], "2026-01-01T08:00:00.000Z");
     register(client, cron("a", "@hourly", json!({"enabled": false}))).await;
@@ -57,7 +57,7 @@ async fn a_cron_is_shown_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn registering_again_neither_loses_a_due_time_nor_puts_it_off() {
+async fn registering_again_neither_loses_nor_delays_a_due_time() {
     let app =
         TestApp::start_with(Clock::manual(NEW_YEAR), |config| config.server.roles = vec![fairgate::config::Role::Api])
             .await;
@@ -71,7 +71,7 @@ async fn registering_again_neither_loses_a_due_time_nor_puts_it_off() {
     patch(client, "c", json!({"enabled": false})).await.expect(200);
     app.clock.advance(10 * MINUTE);
     patch(client, "c", json!({"enabled": true})).await.expect(200);
-    assert_eq!(shown(client, "c").await["next_run_at"], "2026-01-01T00:12:00.000Z", "nothing is made up for");
+    assert_eq!(shown(client, "c").await["next_run_at"], "2026-01-01T00:12:00.000Z", "missed times are not caught up");
 }
 
 #[tokio::test]
@@ -89,9 +89,9 @@ async fn a_disabled_or_deleted_cron_does_not_fire() {
     assert_eq!((made(client, "on").await, made(client, "off").await, made(client, "gone").await), (1, 0, 0));
 }
 
-/// Otherwise it would be refused whenever it fires, and nobody would notice.
+/// Otherwise its job would be refused at every run without notice.
 #[tokio::test]
-async fn a_cron_without_a_tenant_is_refused_where_jobs_must_have_one() {
+async fn a_cron_without_a_tenant_is_refused_if_tenants_are_required() {
     let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| config.tenancy.require_tenant = true).await;
     let bare = cron("n", "@hourly", json!({}));
     let refused = app.client.post("/v1/cron", bare.clone()).await.expect(422);

@@ -1,4 +1,4 @@
-//! Several processes, some of which are killed: each time fires once.
+//! Several processes, some of them killed: each time fires once.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs};
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test]
-async fn however_many_processes_look_each_time_fires_once() {
+async fn each_time_fires_once_with_any_number_of_processes() {
     let redis = Arc::new(TestRedis::start());
     let clock = Clock::manual(NEW_YEAR);
     let mut apps = Vec::new();
@@ -29,7 +29,7 @@ async fn however_many_processes_look_each_time_fires_once() {
     }
 }
 
-/// The times for which jobs were made, and whether one was made twice.
+/// The times for which jobs exist; fails the test on a duplicate.
 fn times(jobs: &[Value]) -> HashSet<String> {
     let times: Vec<String> =
         jobs.iter().map(|job| job["meta"]["cron_triggered_at"].as_str().unwrap_or_default().to_owned()).collect();
@@ -39,7 +39,7 @@ fn times(jobs: &[Value]) -> HashSet<String> {
 }
 
 #[tokio::test]
-async fn killed_in_the_middle_no_time_fires_twice_and_the_others_go_on() {
+async fn no_time_fires_twice_after_a_kill_and_other_crons_continue() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];
@@ -69,13 +69,13 @@ async fn killed_in_the_middle_no_time_fires_twice_and_the_others_go_on() {
     assert_eq!(times(&jobs).len() as i64, runs(&first.client, "every").await - made_since(&first.client).await);
 }
 
-/// Jobs that wait since the last fetch.
+/// The jobs enqueued since the last fetch.
 async fn made_since(client: &Client) -> i64 {
     client.get("/v1/queues/q/stats").await.at("/queue/available").as_i64().unwrap_or(0)
 }
 
 #[tokio::test]
-async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
+async fn a_time_missed_while_no_process_ran_is_caught_up_once_after_kill_9() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];
@@ -83,7 +83,7 @@ async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
     register(&process.client, cron("every", "@every 1s", json!({"overlap_policy": "allow"}))).await;
     process.kill();
     let mut connection = redis.connection().await;
-    eventually("its time has come", async || {
+    eventually("it is due", async || {
         let score: f64 =
             redis::cmd("ZSCORE").arg("fg:{default}:crons").arg("every").query_async(&mut connection).await.unwrap();
         let (seconds, _): (f64, f64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
@@ -109,5 +109,5 @@ async fn a_time_that_came_while_nobody_ran_is_made_up_for_once_after_kill_9() {
         other => panic!("no time: {other:?}"),
     };
     let first = at(0).expect("it fired");
-    assert!(at(1).is_none_or(|second| second > first + 2000), "those in between are not made up for: {fired:?}");
+    assert!(at(1).is_none_or(|second| second > first + 2000), "missed times are not caught up: {fired:?}");
 }

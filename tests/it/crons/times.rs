@@ -1,4 +1,4 @@
-//! For which times a cron fires: those it missed, and those that daylight saving leaves out.
+//! The times at which a cron fires: missed times, and times skipped by daylight saving.
 
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs, shown};
 use crate::support::{TestApp, eventually, json};
@@ -22,7 +22,7 @@ async fn next_times_are_shown_before_and_after_registration_and_follow_daylight_
 }
 
 #[tokio::test]
-async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fires() {
+async fn a_time_skipped_by_daylight_saving_is_reported_and_the_next_one_fires() {
     // Half an hour before Berlin's clocks go from 02:00 to 03:00.
     let app = TestApp::start_at(1_774_744_200_000).await;
     let client = &app.client;
@@ -31,9 +31,9 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
     let next = async |name: &str| shown(client, name).await["next_run_at"].clone();
     assert_eq!(next("night").await, "2026-03-30T00:30:00.000Z");
     assert_eq!(next("half").await, "2026-03-29T01:30:00.000Z");
-    // Nobody looked for a while: the time after the one that is left out is made up for.
+    // After a gap without ticks, the time after the skipped one is caught up.
     app.clock.advance(70 * MINUTE);
-    eventually("both are told of", async || events(client, "cron.skipped").await.len() == 2).await;
+    eventually("both skipped times are reported", async || events(client, "cron.skipped").await.len() == 2).await;
     for reported in events(client, "cron.skipped").await {
         let data = &reported["data"];
         assert_eq!((&data["reason"], &data["scheduled_at"]), (&json!("dst_skip"), &json!("2026-03-29T01:00:00.000Z")));
@@ -50,7 +50,7 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
 }
 
 #[tokio::test]
-async fn of_several_missed_times_one_is_made_up_for() {
+async fn of_several_missed_times_one_is_caught_up() {
     let app = TestApp::start_at(NEW_YEAR).await;
     register(&app.client, cron("each", "* * * * *", json!({"overlap_policy": "allow"}))).await;
     register(

@@ -1,4 +1,4 @@
-//! One job goes to one worker, however many ask at once and whoever dies; and none is lost.
+//! Each job goes to one worker, no matter how many fetch concurrently and which processes die; none is lost.
 
 use crate::support::{Client, Process, TestApp, TestRedis, json};
 use std::collections::{HashMap, HashSet};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const CALLERS: usize = 32;
 
-/// Enqueues jobs in batches of a thousand and returns their ids.
+/// Enqueues jobs in batches and returns their ids.
 async fn fill(client: &Client, queue: &str, jobs: usize) -> HashSet<String> {
     let job = json!({"type": "test.job", "args": [], "options": {"queue": queue, "retry": {"max_attempts": 1000}}});
     let mut ids = HashSet::new();
@@ -42,11 +42,11 @@ async fn thirty_two_callers_get_every_job_once() {
     for caller in callers.collect::<Vec<_>>() {
         caller.await.unwrap().into_iter().for_each(|id| *times.entry(id).or_insert(0) += 1);
     }
-    assert_eq!(times.len(), ids.len(), "each job was handed out");
+    assert_eq!(times.len(), ids.len(), "each job was delivered");
     assert!(times.values().all(|times| *times == 1), "and each of them once");
 }
 
-/// Workers go on whatever happens to the servers: an answer that never came is asked for again at the other one.
+/// Workers continue while servers are killed: a request without a response is repeated at the other server.
 async fn work(
     clients: [String; 2],
     worker: String,
@@ -67,7 +67,7 @@ async fn work(
         }
         for id in ids {
             let ack = json!({"job_id": id, "worker_id": worker}).to_string();
-            // An ack whose answer was lost is left alone: it was carried out, or the lease runs out.
+            // An ack without a response is not repeated: it was carried out, or the lease expires.
             if let Ok(answer) = client.try_send("POST", "/v1/workers/ack", &[], Some(ack)).await
                 && answer.status == 200
             {

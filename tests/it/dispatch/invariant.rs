@@ -1,11 +1,11 @@
-//! What must hold between the keys of lanes, whatever happened: every waiting job is in one lane, and every lane in one place.
+//! Invariants of the lane keys: every waiting job is in one lane, and every lane in one place.
 
 use super::DispatchEnv;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "fg:{default}:";
 
-/// Everything about lanes in one reading: key, and then words.
+/// A script that reads everything about lanes: keys and their contents.
 const READ: &str = "
     local prefix, found = ARGV[1], {}
     for _, key in ipairs(redis.call('KEYS', prefix .. '*')) do
@@ -55,7 +55,7 @@ fn score(text: &str) -> f64 {
     text.parse().expect("a score")
 }
 
-/// Looks at all lanes of all queues.
+/// Checks all lanes of all queues.
 pub async fn check(env: &DispatchEnv) {
     let look = QueueReading::at(env).await;
     let (mut homes, mut lanes) = (BTreeSet::new(), BTreeMap::new());
@@ -74,18 +74,18 @@ pub async fn check(env: &DispatchEnv) {
     places.compare(&lanes);
     let live: BTreeSet<&str> = look.words("live").iter().map(|(queue, _)| queue.as_str()).collect();
     let ready: BTreeSet<&str> = look.below("ready:").map(|(queue, _)| queue).collect();
-    assert_eq!(live, ready, "queues that are live are those with something ready");
+    assert_eq!(live, ready, "live queues are those with ready lanes");
     places.check_levels(&look);
 }
 
-/// The score under which a lane stands somewhere, and where.
+/// The score of a lane in an index, and the index.
 type Place = (Option<f64>, String);
 
-/// Where lanes are, by queue and name.
+/// The places of lanes, by queue and name.
 #[derive(Default)]
 struct Places {
     of: BTreeMap<(String, String), Vec<Place>>,
-    /// Levels that stand in `ready`, and the tenants of each that has lanes.
+    /// Levels in `ready`, and the tenants with lanes in each.
     levels: BTreeSet<(String, String)>,
     tenants: BTreeMap<(String, String), BTreeSet<String>>,
 }
@@ -130,7 +130,8 @@ impl Places {
         }
     }
 
-    /// The fair queue of a level holds exactly those tenants that have lanes, and stands in `ready` exactly while there are some.
+    /// The fair queue of a level holds exactly the tenants that have lanes, and the level is in `ready` only while
+    /// there are some.
     fn check_levels(&self, look: &QueueReading) {
         assert_eq!(self.levels, self.tenants.keys().cloned().collect());
         for ((queue, level), tenants) in &self.tenants {
@@ -138,7 +139,7 @@ impl Places {
             let mut tenants = tenants.clone();
             let busy: BTreeSet<String> =
                 look.words(&format!("{key}:busy")).iter().map(|(tenant, _)| tenant.clone()).collect();
-            // Lanes without a tenant join and leave when somebody fetches.
+            // Lanes without a tenant join and leave during fetches.
             tenants.extend(busy.get("*").cloned());
             assert_eq!(busy, tenants, "{key}");
             let counted = look.words(&key).iter().find(|(field, _)| field == "n").map(|(_, count)| count.as_str());
@@ -155,12 +156,12 @@ impl Places {
             let tells = look.words(&key).contains(&("leavers".to_owned(), "1".to_owned()));
             let has_left =
                 ["left", "leaving", "moments", "sums"].map(|name| look.words(&format!("{key}:{name}")).len());
-            assert!(tells || has_left == [0; 4], "{key} does not tell of those who left: {has_left:?}");
+            assert!(tells || has_left == [0; 4], "{key} does not count departed tenants: {has_left:?}");
         }
     }
 }
 
-/// What those weigh together who wait in a level, or still count although they have left.
+/// The total weight of the tenants that wait in a level or still count although they have left.
 fn weight_of_level(look: &QueueReading, key: &str) -> f64 {
     let waiting = look.words(&format!("{key}:busy")).iter().map(|(_, text)| score(text.split(' ').next().unwrap()));
     let leaving = look.words(&format!("{key}:sums")).iter().map(|(_, sum)| score(sum));

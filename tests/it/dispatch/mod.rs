@@ -1,7 +1,6 @@
-//! Who gets which job next: strategies, pools, what keeps queues from starving, and tenants that take turns.
+//! Dispatch: strategies, pools, starvation protection, and tenants that take turns.
 
 mod at_most_once;
-mod backlog;
 mod invariant;
 mod plain;
 mod pool_capacity;
@@ -9,7 +8,8 @@ mod pool_changes;
 mod pool_members;
 mod ratio;
 mod records;
-mod registered;
+mod registered_strategies;
+mod runtime_changes;
 mod sharded;
 mod starvation;
 mod strategies;
@@ -78,23 +78,23 @@ impl DispatchEnv {
         DispatchEnv { app, rules }
     }
 
-    /// Sets a pool at run time, given as in a PUT.
+    /// Sets a pool at run time, from the body of a PUT.
     async fn put_pool(&self, name: &str, pool: Value) {
         let pool = pool_from_json(Some(name), pool).expect("a pool");
-        self.rules.put_pool(pool).await.expect("a pool that goes with the others");
+        self.rules.put_pool(pool).await.expect("a pool that is consistent with the others");
     }
 
-    /// Changes what holds for all pools and queues, given as in a PUT.
+    /// Changes the global scheduling settings, from the body of a PUT.
     async fn put_scheduling(&self, change: Value) {
         self.rules.put_scheduling(&change).await.expect("a policy");
     }
 
-    /// Stores plain jobs in a queue.
+    /// Enqueues plain jobs.
     async fn push(&self, queue: &str, jobs: usize) -> Vec<String> {
         self.enqueue_all(vec![job(queue, None, 0); jobs]).await
     }
 
-    /// Stores jobs of tenants in queue `q`.
+    /// Enqueues jobs of tenants in queue `q`.
     async fn push_for(&self, tenants: &[(&str, usize)]) -> Vec<String> {
         let jobs = tenants.iter().flat_map(|(tenant, jobs)| vec![job("q", Some(tenant), 0); *jobs]);
         self.enqueue_all(jobs.collect()).await
@@ -108,12 +108,12 @@ impl DispatchEnv {
         self.try_fetch(fetch).await.expect("an answer")
     }
 
-    /// The queues that jobs come from, in order, one letter each.
+    /// The queues of the fetched jobs in order, one letter each.
     async fn order(&self, fetch: Fetch) -> String {
         self.fetch(fetch).await.iter().map(|record| record.queue.as_str()).collect()
     }
 
-    /// The tenants whose jobs leave queue `q`, in order.
+    /// The tenants of the jobs fetched from queue `q`, in order.
     async fn turns(&self, count: usize) -> Vec<String> {
         self.fetch(from(&["q"], count)).await.iter().map(tenant_of).collect()
     }
@@ -130,7 +130,7 @@ impl DispatchEnv {
         self.store().heartbeat(&beat).await.map(drop)
     }
 
-    /// A worker tells how many jobs it can do at once.
+    /// Registers a worker with its concurrency.
     async fn declare(&self, worker: &str, concurrency: usize) {
         let fields = vec![("concurrency", concurrency.to_string())];
         let beat = Heartbeat { worker: worker.to_owned(), registers: true, fields, ..Heartbeat::default() };
@@ -170,7 +170,7 @@ fn by(strategy: Strategy, queues: &[(&str, f64)], count: usize) -> Fetch {
     Fetch { choice: Some(Choice { strategy, weights }), ..from(&names, count) }
 }
 
-/// A worker without a pool asks.
+/// The request of a worker without a pool.
 fn as_worker(worker: &str, fetch: Fetch) -> Fetch {
     Fetch { worker: Some(worker.to_owned()), ..fetch }
 }

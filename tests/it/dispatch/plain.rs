@@ -1,4 +1,4 @@
-//! FETCH with a policy that does not concern it gives what FETCH without any gives.
+//! FETCH returns the same jobs with a policy that does not apply to it as without one.
 
 use super::{DispatchEnv, from, job};
 use crate::support::json;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 enum Step {
     /// Jobs of a queue, each with its priority.
     Push(usize, Vec<i64>),
-    /// Queues in the order of preference, and how many jobs.
+    /// Queues in order of preference, and the number of jobs.
     Fetch(Vec<usize>, usize),
     Cancel(usize),
     Nack(usize),
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One of the two, with its jobs numbered in the order of their arrival.
+/// One of the two servers, with its jobs numbered in order of arrival.
 struct Side {
     env: DispatchEnv,
     ids: Vec<String>,
@@ -54,7 +54,7 @@ impl Side {
         Some(self.ids[self.held.remove(place)].clone())
     }
 
-    /// What it answers.
+    /// Runs a step and returns its outcome.
     async fn take(&mut self, step: &Step) -> Vec<usize> {
         let client = &self.env.client;
         match step {
@@ -108,12 +108,12 @@ impl Side {
 }
 
 #[test]
-fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
+fn a_policy_that_does_not_apply_does_not_change_a_fetch() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let unrelated = [
         json!({"pool": [{"name": "p", "queues": ["elsewhere"], "isolated": true}]}),
         json!({"queues": {"elsewhere": {"tenant_fairness": {"enabled": true}}}, "limit": [{"queue": "elsewhere", "concurrency": 1}]}),
-        // One tenant takes turns with nobody.
+        // A single tenant has no others to take turns with.
         json!({"tenant_fairness": {"enabled": true}}),
         json!({"starvation_prevention": {"enabled": true, "min_dispatch_ratio": 0, "rotation_interval": "PT24H"}}),
     ];
@@ -135,9 +135,9 @@ fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The same over HTTP requests that say what they would get anyway.
+/// The same over HTTP, with requests that ask for the default.
 #[tokio::test]
-async fn strict_in_a_request_is_what_a_request_without_gets() {
+async fn strict_in_a_request_equals_the_default() {
     let env = DispatchEnv::open(json!({})).await;
     for queue in ["a", "b"] {
         env.push(queue, 5).await;

@@ -1,4 +1,4 @@
-//! How many jobs all workers of a pool hold together, and what frees a place.
+//! The capacity of a pool: the number of active jobs of all its workers, and what frees it.
 
 use super::{DispatchEnv, SECOND, from, of_pool};
 use crate::support::json;
@@ -18,7 +18,7 @@ async fn active(env: &DispatchEnv) -> u64 {
     env.pool(POOL).await.1
 }
 
-/// Fills the pool to its brim by several workers at once.
+/// Fills the pool to capacity with several concurrent workers.
 async fn fill(env: &DispatchEnv, concurrency: usize) -> Vec<Record> {
     let fetches = (0..4).map(|worker| env.fetch(of_pool(POOL, &format!("w{worker}"), concurrency)));
     let got = futures_util::future::join_all(fetches).await.concat();
@@ -28,7 +28,7 @@ async fn fill(env: &DispatchEnv, concurrency: usize) -> Vec<Record> {
 }
 
 #[tokio::test]
-async fn all_workers_together_hold_no_more_than_the_pool_may() {
+async fn all_workers_together_never_exceed_the_capacity_of_the_pool() {
     let env = env(5).await;
     let got = fill(&env, 5).await;
     assert_eq!(env.order(from(&["a"], 2)).await, "aa", "others are not counted");
@@ -40,7 +40,7 @@ async fn all_workers_together_hold_no_more_than_the_pool_may() {
 }
 
 #[tokio::test]
-async fn each_end_of_a_lease_frees_a_place() {
+async fn each_end_of_a_lease_frees_capacity() {
     let env = env(4).await;
     let client = &env.client;
     let got = fill(&env, 4).await;
@@ -69,13 +69,13 @@ async fn each_end_of_a_lease_frees_a_place() {
     env.clock.advance(31 * SECOND);
     env.tick().await;
     assert_eq!(active(&env).await, 3, "dead");
-    // A client that is gone before its answer: what it was to get is handed back.
+    // A client that disconnects before its response: its jobs are returned.
     drop(env.store().fetch(of_pool(POOL, "", 1)).await.unwrap());
     crate::support::eventually("the job is handed back", async || active(&env).await == 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thirty_two_workers_never_hold_more_than_the_pool_may() {
+async fn thirty_two_workers_never_exceed_the_capacity_of_the_pool() {
     let env = env(7).await;
     env.push("b", 300).await;
     let workers = (0..32).map(|worker| {
@@ -108,7 +108,7 @@ async fn thirty_two_workers_never_hold_more_than_the_pool_may() {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_full_says_so_once() {
+async fn a_full_pool_is_reported_once() {
     let env = env(3).await;
     let kind = "scheduling.pool_overloaded";
     let got = env.fetch(of_pool(POOL, "w", 2)).await;
@@ -129,9 +129,9 @@ async fn a_pool_that_is_full_says_so_once() {
     assert_eq!(env.event_data(kind).await.len(), 2, "nothing has changed for this pool");
 }
 
-/// A pool with all places taken and nothing waiting is busy; it is overloaded when something waits.
+/// A pool at capacity with no waiting jobs is busy; it is overloaded if jobs wait.
 #[tokio::test]
-async fn a_full_pool_is_overloaded_from_when_on_jobs_wait() {
+async fn a_full_pool_is_overloaded_as_soon_as_jobs_wait() {
     let pool = json!({"name": POOL, "queues": ["a"], "concurrency": 2});
     let env = DispatchEnv::open(json!({"pool": [pool]})).await;
     env.push("a", 2).await;

@@ -1,4 +1,4 @@
-//! Pools that change while their workers work.
+//! Changes of pools while their workers are active.
 
 use super::{DispatchEnv, as_worker, from, ids, of_pool};
 use crate::support::{eventually, json};
@@ -30,7 +30,7 @@ async fn a_change_acts_at_once() {
 }
 
 #[tokio::test]
-async fn every_change_is_told() {
+async fn every_change_emits_an_event() {
     let env = env().await;
     let reported =
         |from: Option<&str>, to: Option<&str>| json!({"pool": "p", "previous_strategy": from, "new_strategy": to});
@@ -60,7 +60,7 @@ async fn every_change_is_told() {
         expected.push(reported(Some("strict"), Some("strict")));
         assert_eq!(env.event_data(KIND).await, expected, "{pool}");
         env.put_pool("p", pool).await;
-        assert_eq!(env.event_data(KIND).await.len(), expected.len(), "the same again is no change");
+        assert_eq!(env.event_data(KIND).await.len(), expected.len(), "setting the same value again is not a change");
     }
     env.put_pool("p", changed("strategy", json!("weighted"))).await;
     env.rules.remove_pool("p").await.unwrap();
@@ -69,19 +69,19 @@ async fn every_change_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_told_of() {
+async fn changes_of_the_file_emit_no_event() {
     let env = DispatchEnv::open(json!({"pool": [{"name": "p", "queues": ["a"]}]})).await;
     assert_eq!(env.event_data(KIND).await, [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn a_pool_that_goes_while_its_jobs_run() {
+async fn a_pool_is_removed_while_its_jobs_run() {
     let env = env().await;
     env.beat("w", Some("p"), true).await.unwrap();
     let taken = env.fetch(of_pool("p", "w", 3)).await;
     env.fetch(of_pool("p", "fetches", 1)).await;
     env.rules.remove_pool("p").await.unwrap();
-    // Its workers are of no pool now, and may come to another one although they hold jobs.
+    // Its workers now have no pool, and may join another one although they have active jobs.
     assert_eq!(env.order(as_worker("w", from(&["c", "a"], 2))).await, "cc");
     env.put_pool("other", json!({"queues": ["b"]})).await;
     assert_eq!(env.order(of_pool("other", "fetches", 1)).await, "b");
@@ -93,11 +93,11 @@ async fn a_pool_that_goes_while_its_jobs_run() {
     let left = env.redis.keys_with(":pool:p").await;
     assert_eq!(left, [] as [String; 0]);
     env.put_pool("p", json!({"queues": ["a"], "concurrency": 2})).await;
-    assert_eq!(env.order(of_pool("p", "anew", 5)).await, "aa");
+    assert_eq!(env.order(of_pool("p", "w3", 5)).await, "aa");
 }
 
 #[tokio::test]
-async fn jobs_of_a_pool_that_comes_back_count_again() {
+async fn jobs_of_a_restored_pool_count_again() {
     let env = env().await;
     let taken = env.fetch(of_pool("p", "w", 2)).await;
     env.rules.remove_pool("p").await.unwrap();
@@ -109,7 +109,7 @@ async fn jobs_of_a_pool_that_comes_back_count_again() {
 }
 
 #[tokio::test]
-async fn a_waiting_fetch_hears_of_room_and_of_changes() {
+async fn a_long_poll_is_woken_by_free_capacity_and_by_changes() {
     let env = env().await;
     let taken = env.fetch(of_pool("p", "", 3)).await;
     let wait = |body: Value| {

@@ -1,4 +1,4 @@
-//! Which pool a worker is of, and for whom a pool's queues are.
+//! Membership of workers in pools, and access to a pool's queues.
 
 use super::{DispatchEnv, as_worker, from, of_pool};
 use crate::support::json;
@@ -28,7 +28,7 @@ async fn workers_join_by_registration_heartbeat_and_fetch() {
     client.post("/v1/workers/heartbeat", json!({"worker_id": "beats", "pool": "p"})).await.expect(200);
     client.post("/v1/workers/fetch", json!({"worker_id": "fetches", "pool": "p"})).await.expect(200);
     assert_eq!(env.pool("p").await, (4, 1));
-    // From here on they need not name it: their jobs are the pool's.
+    // From here on the workers need not name the pool; their jobs count for it.
     for worker in ["flat", "wrapped", "beats", "fetches"] {
         let jobs =
             client.post("/v1/workers/fetch", json!({"worker_id": worker, "queues": ["c", "a"]})).await.expect(200);
@@ -41,7 +41,7 @@ async fn workers_join_by_registration_heartbeat_and_fetch() {
 }
 
 #[tokio::test]
-async fn a_worker_is_of_exactly_one_pool() {
+async fn a_worker_belongs_to_exactly_one_pool() {
     let env = DispatchEnv::open(two_pools()).await;
     env.push("a", 5).await;
     env.push("c", 5).await;
@@ -64,7 +64,7 @@ async fn a_worker_is_of_exactly_one_pool() {
 }
 
 #[tokio::test]
-async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
+async fn a_worker_is_active_as_long_as_it_sends_heartbeats() {
     let env = DispatchEnv::open(two_pools()).await;
     env.beat("registered", Some("p"), true).await.unwrap();
     for step in 1..=6 {
@@ -77,7 +77,7 @@ async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
     env.clock.advance(DEAD_AFTER + 1);
     env.tick().await;
     assert_eq!(env.pool("p").await.0, 0);
-    // Names of workers that come and go do not pile up.
+    // Names of short-lived workers do not accumulate.
     for worker in 0..50 {
         env.fetch(of_pool("p", &format!("w{worker}"), 1)).await;
         env.clock.advance(DEAD_AFTER / 3);
@@ -87,7 +87,7 @@ async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
 }
 
 #[tokio::test]
-async fn isolated_queues_go_to_nobody_else() {
+async fn isolated_queues_serve_only_their_pool() {
     let env = DispatchEnv::open(json!({"pool": [
         {"name": "pay", "queues": ["a"], "isolated": true},
         {"name": "rest", "queues": ["b", "c"]},
@@ -102,7 +102,7 @@ async fn isolated_queues_go_to_nobody_else() {
     assert_eq!(env.order(of_pool("pay", "w", 2)).await, "aa");
     assert_eq!(env.order(as_worker("w", from(&["a"], 1))).await, "a", "it is of that pool");
     assert_eq!(env.order(Fetch { pool: Some("pay".to_owned()), ..from(&["a"], 1) }).await, "a");
-    // Whoever listens for such a queue alone is not woken for nothing, and everybody is when it is open again.
+    // Long polls of only such a queue are not woken without need, and all are when the queue is open again.
     env.put_pool("pay", json!({"queues": ["a"], "isolated": false})).await;
     assert_eq!(env.order(from(&["a", "b"], 2)).await, "aa");
 }
@@ -117,7 +117,7 @@ async fn a_pool_knows_its_queues() {
     assert_eq!(env.client.post("/v1/workers/fetch", body).await.expect(200).job_ids().len(), 4);
     let asked = Fetch { pool: Some("other".to_owned()), ..from(&["c", "a", "z"], 5) };
     assert_eq!(env.order(asked).await, "cc");
-    // One that registered with a pool whose queues it does not name gets nothing.
+    // A worker that registered with a pool but names none of its queues gets nothing.
     env.push("a", 1).await;
     env.beat("w", Some("other"), true).await.unwrap();
     assert_eq!(env.order(as_worker("w", from(&["a"], 5))).await, "");

@@ -1,4 +1,4 @@
-//! The minimum ratio: whatever a strategy prefers, each queue with jobs gets its part of every window.
+//! The minimum ratio: with every strategy, each queue with jobs gets its share of every window.
 
 use super::{DispatchEnv, of_pool};
 use crate::support::json;
@@ -20,17 +20,18 @@ fn pool(strategy: &str, queues: usize, ratio: f64) -> Value {
         "starvation_prevention": {"enabled": true, "min_dispatch_ratio": ratio, "rotation_interval": "PT24H"}})
 }
 
-/// Parts of a whole one in which ratios are exact.
+/// The denominator in which all ratios of the tests are integers.
 const WHOLE: u64 = 1_000_000;
 
 fn parts(ratio: f64) -> u64 {
     (ratio * WHOLE as f64).round() as u64
 }
 
-/// In every window of n dispatches every queue got at least ⌊ratio·n⌋, as long as it had jobs.
+/// Checks that in every window of n dispatches each queue got at least ⌊ratio·n⌋ while it had jobs.
 fn check(order: &str, queues: usize, ratio: f64, jobs: usize) {
     for name in &NAMES[..queues] {
-        // The most that any window up to here is short of its ratio; a window is short of its floor from a whole job on.
+        // The largest deficit of any window that ends here; a window misses its floor if the deficit reaches a whole
+        // job.
         let (mut got, mut short) = (0, 0);
         for (place, queue) in order.chars().enumerate() {
             let served = name.starts_with(queue);
@@ -57,7 +58,7 @@ async fn one_by_one(strategy: &str, queues: usize, ratio: f64, counts: &[usize])
     check(&order, queues, ratio, 300);
 }
 
-/// The order of dispatches is the order of the events that tell of starts.
+/// The order of dispatches, from the events of job starts.
 async fn all_at_once(strategy: &'static str, queues: usize, ratio: f64, counts: &[usize]) {
     let env = DispatchEnv::open(json!({})).await;
     env.put_pool("p", pool(strategy, queues, ratio)).await;
@@ -109,12 +110,12 @@ fn each_queue_gets_its_ratio_of_every_window() {
 }
 
 #[test]
-fn each_queue_gets_its_ratio_however_many_ask_at_once() {
+fn each_queue_gets_its_ratio_with_concurrent_fetches() {
     run(4, |strategy, queues, ratio, counts| async move { all_at_once(strategy, queues, ratio, &counts).await });
 }
 
 #[tokio::test]
-async fn the_rest_is_the_strategy_s() {
+async fn the_strategy_distributes_the_rest() {
     let env = DispatchEnv::open(json!({})).await;
     env.put_pool("p", pool("strict", 3, 0.1)).await;
     for name in &NAMES[..3] {
@@ -126,7 +127,7 @@ async fn the_rest_is_the_strategy_s() {
     }
     let got = |name: char| order.matches(name).count();
     assert_eq!((got('a'), got('b'), got('c')), (80, 10, 10), "{order}");
-    // All of it, where three thirds are promised.
+    // Ratios of three thirds leave nothing to the strategy.
     env.put_pool("p", pool("strict", 3, 0.333_333)).await;
     let mut order = String::new();
     for _ in 0..90 {
@@ -135,9 +136,9 @@ async fn the_rest_is_the_strategy_s() {
     assert!(NAMES[..3].iter().all(|name| order.matches(name).count() >= 28), "{order}");
 }
 
-/// Credit is counted in whole numbers: kept as fractions, queues with the same credit were served by which had been rounded up.
+/// Credit is an integer: with fractions, the order of queues with equal credit would depend on rounding.
 #[tokio::test]
-async fn the_order_is_the_same_however_it_is_cut_into_calls() {
+async fn the_order_does_not_depend_on_batch_sizes() {
     let mut orders = Vec::new();
     for counts in [vec![1; 96], vec![32; 3], vec![7, 1, 40, 2, 5, 30, 11]] {
         let env = DispatchEnv::open(json!({})).await;
@@ -155,7 +156,7 @@ async fn the_order_is_the_same_however_it_is_cut_into_calls() {
     assert_eq!(orders, [(); 3].map(|()| expected.clone()));
 }
 
-/// A queue that gets its ratio by its ordinary turn is owed nothing.
+/// A queue that gets its ratio in its regular turns has no further claim.
 #[tokio::test]
 async fn equal_turns_stay_equal() {
     for (queues, ratio) in [(3, 0.05), (3, 0.3), (3, 0.333_333), (8, 0.125)] {
@@ -172,7 +173,7 @@ async fn equal_turns_stay_equal() {
     }
 }
 
-/// Five of a hundred at 5 %, whoever is preferred, and also where half of the fetches ask for the preferred queue alone.
+/// Five of a hundred at 5 %, with every preference, even if half of the fetches name only the preferred queue.
 #[tokio::test]
 async fn five_of_a_hundred_are_five() {
     for others in [&["a", "b", "c"][..], &["a"], &["a", "b"]] {
@@ -196,7 +197,7 @@ fn names(queues: &[&str]) -> Vec<String> {
     queues.iter().map(|queue| (*queue).to_owned()).collect()
 }
 
-/// Something that happens to a pool: jobs arrive in a queue, or a worker asks for jobs of some of the queues.
+/// A step in the life of a pool: jobs arrive in a queue, or a worker fetches from some of the queues.
 #[derive(Clone, Debug)]
 enum Step {
     Push { queue: usize, jobs: usize },
@@ -210,13 +211,13 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![1 => push, 2 => fetch], 10..50)
 }
 
-/// What was promised to one queue: see `Floors::dispatched`.
+/// The guarantee of one queue: see `Floors::dispatched`.
 #[derive(Clone, Copy, Default)]
 struct Floor {
     jobs: usize,
-    /// The most that any window up to here is short of its ratio.
+    /// The largest deficit of any window that ends here.
     short: u64,
-    /// Whether that window has a dispatch of a fetch that did not name the queue.
+    /// True if that window includes a fetch that did not name the queue.
     was_left_out: bool,
 }
 
@@ -226,8 +227,8 @@ struct Floors {
 }
 
 impl Floors {
-    /// Checks one dispatch, and counts it. A queue that all fetches name keeps its floor; where fetches left one out and its floor
-    /// broke, whoever names it serves it first, unless another one's floor would break.
+    /// Checks and records one dispatch. A queue that all fetches name keeps its floor. If fetches left a queue out and
+    /// its floor broke, the next fetch that names it serves it first, unless another queue's floor would break.
     fn dispatched(&mut self, served: usize, named: &dyn Fn(usize) -> bool) -> Result<(), String> {
         let ready: Vec<usize> = (0..self.of.len()).filter(|place| self.of[*place].jobs > 0).collect();
         let is_due = self.of[served].short + ready.len() as u64 * self.ratio >= WHOLE;
@@ -252,7 +253,7 @@ impl Floors {
     }
 }
 
-/// One pool with queues of its own lives through some steps.
+/// Runs steps on a pool with its own queues.
 async fn live(env: &DispatchEnv, case: usize, pool: Value, ratio: f64, steps: &[Step]) -> Result<(), String> {
     let queues: Vec<String> = NAMES.map(|name| format!("{name}{case}")).into_iter().collect();
     let count = pool["queues"].as_array().unwrap().len();

@@ -7,7 +7,7 @@ use fairgate::store::{Ack, Fetch, Outcome};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Jobs of the common shape, and of each other shape one that is close to it.
+/// Plain jobs, and one job for each deviation from a plain one.
 fn jobs() -> Vec<Value> {
     let with = |name: &str, value: Value| {
         let mut job = job("q", None, 0);
@@ -37,7 +37,7 @@ fn jobs() -> Vec<Value> {
     ]
 }
 
-/// The same jobs, of which each counts against something besides its queue.
+/// The same jobs, each with something else that counts it.
 fn limited_jobs() -> Vec<Value> {
     let limits = [
         json!({"key": "a", "concurrency": 50}),
@@ -72,7 +72,7 @@ async fn assert_unknown_field(env: &DispatchEnv, ids: &[String]) {
     }
 }
 
-/// All that Redis holds of jobs, with numbers in place of their ids.
+/// All job data in Redis, with numbers in place of ids.
 async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<String>> {
     let redis = &env.redis;
     let numbered = |text: String, (at, id): (usize, &String)| text.replace(id, &format!("#{at}"));
@@ -112,7 +112,7 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
             "set" => redis.command(&["SMEMBERS", &key]).await,
             _ => redis.command(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
         };
-        // Members of one score stand in the order of ids, which are others on each side.
+        // Members with the same score are sorted by id, and ids differ between the two sides.
         words = words.into_iter().map(named).collect();
         words.sort();
         let minutes: i64 = redis.command::<i64>(&["PTTL", &key]).await.max(-60_000) / 60_000;
@@ -130,10 +130,10 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
 #[derive(Default)]
 struct Life {
     policy: Value,
-    /// Of a tenant that has none of them.
+    /// Limits of a tenant without jobs.
     limits: Option<Value>,
     jobs: Vec<Value>,
-    /// Whose workers fetch them.
+    /// The pool whose workers fetch them.
     pool: Option<&'static str>,
     has_unknown_field: bool,
 }

@@ -1,4 +1,4 @@
-//! Isolation `sharded` is fair by itself: jobs that name a tenant take turns without any further setting.
+//! Isolation `sharded` is fair without further settings: jobs that name a tenant take turns.
 
 use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
 use crate::support::{TestApp, TestRedis, json};
@@ -15,7 +15,7 @@ fn counts(turns: &[String]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// Commands that Redis ran since it was last asked, without those of scripts as such.
+/// The Redis commands since the last call, without the script calls themselves.
 async fn commands(redis: &TestRedis) -> BTreeMap<String, u64> {
     let text: String = redis.command(&["INFO", "commandstats"]).await;
     let _: String = redis.command(&["CONFIG", "RESETSTAT"]).await;
@@ -56,7 +56,7 @@ async fn a_tenants_fairness_weight_is_its_share() {
         .await
         .expect(201);
     let turns = env.turns(40).await;
-    assert!(counts(&turns)["b"].abs_diff(30) <= 1, "a change holds for who waits: {turns:?}");
+    assert!(counts(&turns)["b"].abs_diff(30) <= 1, "a change applies to waiting tenants: {turns:?}");
     invariant::check(&env).await;
 }
 
@@ -116,7 +116,7 @@ async fn shared_isolation_is_first_in_first_out() {
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), pushed);
 }
 
-/// What is set at a queue, a pool or for all stands in place of what the isolation says.
+/// Settings of a queue, a pool or the server override the default of the isolation.
 #[tokio::test]
 async fn fairness_that_is_switched_off_is_first_in_first_out() {
     let off = json!({"enabled": false});
@@ -148,7 +148,8 @@ async fn strategy_and_weights_hold_without_being_switched_on() {
     assert!(counts(&turns).values().all(|got| got.abs_diff(10) <= 1), "{turns:?}");
 }
 
-/// Whose planned jobs workers get, in order, with so many jobs of another tenant that nobody plans; and where those stand.
+/// The tenants of the planned jobs in order of dispatch, next to jobs of an unplanned tenant, and the positions of the
+/// latter.
 async fn promoted(others: usize) -> (String, Vec<usize>) {
     let rule = Rule::new("r", &["planned.*"]);
     let file = rule.clone();
@@ -175,7 +176,7 @@ async fn promoted(others: usize) -> (String, Vec<usize>) {
     (got.into_iter().filter(|tenant| tenant != "x").collect(), of_others)
 }
 
-/// Promoted jobs and jobs of tenants that nobody plans do not wait for each other.
+/// Promoted jobs and jobs of unplanned tenants do not block each other.
 #[tokio::test]
 async fn planned_jobs_keep_the_order_of_their_rule() {
     let (alone, _) = promoted(0).await;
@@ -185,7 +186,7 @@ async fn planned_jobs_keep_the_order_of_their_rule() {
     assert_eq!((places.len(), places[0]), (3, 1), "{places:?}");
 }
 
-/// One share for each tenant, whether its jobs are planned or not.
+/// Each tenant has one share, for planned and unplanned jobs together.
 #[tokio::test]
 async fn promoted_jobs_weigh_as_much_as_their_tenants() {
     let rule = Rule::new("r", &["planned.*"]);
@@ -231,7 +232,8 @@ async fn the_manifest_states_what_is_in_force() {
     assert_eq!(env.client.get("/ojs/manifest").await.at("/tenancy/dispatch"), &by_isolation);
 }
 
-/// The short scripts serve jobs without a tenant until a tenant comes; after that such jobs cost no more commands each.
+/// The simple strategy serves jobs without a tenant until a tenant arrives; after that such jobs need no more commands
+/// each.
 #[tokio::test]
 async fn jobs_without_a_tenant_cost_what_they_cost() {
     let redis = Arc::new(TestRedis::start());

@@ -1,4 +1,4 @@
-//! What keeps a queue from waiting for ever: rotation, a bound on turns in a row, and priorities that rise with age.
+//! Starvation protection: rotation, a bound on consecutive turns, and priorities that rise with age.
 
 use super::{DispatchEnv, NOON, SECOND, from, job, of_pool};
 use crate::support::{TestRedis, eventually, json};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const MINUTE: i64 = 60 * SECOND;
 
-/// A strict pool with what keeps its queues from starving.
+/// Starts a strict pool with starvation protection.
 async fn env(prevention: Value) -> DispatchEnv {
     let mut own = json!({"enabled": true, "min_dispatch_ratio": 0});
     prevention.as_object().unwrap().iter().for_each(|(key, value)| own[key] = value.clone());
@@ -22,7 +22,7 @@ async fn env(prevention: Value) -> DispatchEnv {
 }
 
 #[tokio::test]
-async fn a_queue_nobody_took_from_for_too_long_is_next() {
+async fn a_queue_that_was_not_served_for_too_long_is_next() {
     let env = env(json!({"rotation_interval": "PT30S"})).await;
     assert_eq!(env.order(of_pool("p", "", 3)).await, "aaa");
     env.clock.advance(20 * SECOND);
@@ -31,12 +31,12 @@ async fn a_queue_nobody_took_from_for_too_long_is_next() {
     assert_eq!(env.order(of_pool("p", "", 5)).await, "bcaaa", "once each, the longest quiet first");
     env.clock.advance(15 * SECOND);
     env.push("b", 1).await;
-    assert_eq!(env.order(from(&["b"], 1)).await, "b", "whoever takes from it");
+    assert_eq!(env.order(from(&["b"], 1)).await, "b", "for workers of any pool");
     env.clock.advance(15 * SECOND + 1);
     assert_eq!(env.order(of_pool("p", "", 4)).await, "acaa", "the pool's order, where two were quiet as long");
 }
 
-/// A queue that was empty has not been waiting.
+/// Time without jobs is not waiting time.
 #[tokio::test]
 async fn an_empty_queue_does_not_starve() {
     let env = DispatchEnv::open(json!({"starvation_prevention": {"enabled": true, "min_dispatch_ratio": 0}})).await;
@@ -52,7 +52,7 @@ async fn an_empty_queue_does_not_starve() {
 }
 
 #[tokio::test]
-async fn after_so_many_in_a_row_another_queue_is_served() {
+async fn after_the_maximum_of_consecutive_jobs_another_queue_is_served() {
     let env = env(json!({"max_consecutive": 3})).await;
     let mut order = env.order(of_pool("p", "", 5)).await;
     for count in [1, 1, 1, 2] {
@@ -61,11 +61,11 @@ async fn after_so_many_in_a_row_another_queue_is_served() {
     assert_eq!(order, "aaabaaabaa");
     assert_eq!(env.order(from(&["c"], 40)).await.len(), 40);
     assert_eq!(env.order(from(&["b"], 40)).await.len(), 38);
-    assert_eq!(env.order(of_pool("p", "", 5)).await, "aaaaa", "where nobody else has anything");
+    assert_eq!(env.order(of_pool("p", "", 5)).await, "aaaaa", "if no other queue has jobs");
 }
 
 #[tokio::test]
-async fn a_pool_has_its_own_or_none() {
+async fn starvation_protection_of_a_pool_replaces_the_global_one() {
     let pool = |name: &str, own: Value| json!({"name": name, "queues": ["a", "b"], "strategy": "strict", "starvation_prevention": own});
     let enabled = |most: u32| json!({"enabled": true, "min_dispatch_ratio": 0, "max_consecutive": most});
     let pools = [pool("own", enabled(1)), pool("off", json!({"enabled": false})), pool("all", Value::Null)];
@@ -83,7 +83,7 @@ async fn a_pool_has_its_own_or_none() {
     }
 }
 
-/// Priorities of the jobs that leave queue `q`, and how long each has waited, in order.
+/// The priorities and the waits of the jobs fetched from queue `q`, in order.
 async fn leaving(env: &DispatchEnv, count: usize) -> Vec<(i64, i64)> {
     let records = env.fetch(from(&["q"], count)).await;
     let mut left = Vec::new();
@@ -110,12 +110,12 @@ async fn priorities_rise_with_age() {
     assert_eq!(
         leaving(&env, 4).await,
         [(11, 0), (11, 0), (0, 1), (0, 1)],
-        "0 is 10 by now, and older than the other 10"
+        "0 has risen to 10 and is older than the other 10"
     );
     env.clock.advance(9 * MINUTE);
     push(-25).await;
     push(0).await;
-    // −50 has risen by 25 and is as high as the new −25, and older; 10 by 25 too.
+    // −50 has risen by 25 to the level of the new −25 and is older; 10 has risen by 25 as well.
     assert_eq!(leaving(&env, 9).await, [(10, 9), (10, 9), (0, 0), (0, 0), (-50, 10), (-50, 10), (-25, 0), (-25, 0)]);
 }
 
@@ -137,7 +137,7 @@ async fn tenants_take_turns_inside_a_priority_that_rises() {
 }
 
 #[tokio::test]
-async fn starving_queues_are_told_of_by_the_tick() {
+async fn the_tick_reports_starving_queues() {
     let env = env(json!({"rotation_interval": "PT30S"})).await;
     let kind = "scheduling.queue_starved";
     env.push("d", 3).await; // of no pool, for which nothing holds
@@ -152,14 +152,14 @@ async fn starving_queues_are_told_of_by_the_tick() {
         |queue: &str, seconds: &str, jobs: u64| json!({"queue": queue, "duration": seconds, "available_count": jobs});
     let first: Vec<Value> = ["a", "b", "c"].iter().map(|queue| reported(queue, "PT31.500S", 40)).collect();
     assert_eq!(env.event_data(kind).await, first);
-    // Served, and starved anew: another episode. The others are still in their first.
+    // After being served it starves again: a new episode. The others are still in their first.
     assert_eq!(env.order(from(&["b"], 1)).await, "b");
     env.tick().await;
     env.clock.advance(31 * SECOND);
     env.tick().await;
     env.tick().await;
     assert_eq!(env.event_data(kind).await[3..], [reported("b", "PT31.000S", 39)]);
-    // Emptied and filled is not starved.
+    // A queue that was emptied and filled again is not starved.
     assert_eq!(env.order(from(&["c"], 50)).await.len(), 40);
     env.push("c", 1).await;
     env.tick().await;
@@ -167,7 +167,7 @@ async fn starving_queues_are_told_of_by_the_tick() {
 }
 
 #[tokio::test]
-async fn many_starving_queues_are_all_told_of() {
+async fn many_starving_queues_are_all_reported() {
     let policy = json!({"starvation_prevention": {"enabled": true, "rotation_interval": "PT30S"}});
     let env = DispatchEnv::open(policy).await;
     let names: Vec<String> = (0..150).map(|number| format!("q{number}")).collect();
@@ -177,7 +177,7 @@ async fn many_starving_queues_are_all_told_of() {
         env.tick().await;
     }
     assert_eq!(env.event_data("scheduling.queue_starved").await.len(), 150);
-    // The last of them are served and starve again.
+    // The last queues are served and starve again.
     for name in &names[140..] {
         env.fetch(from(&[name], 1)).await;
         env.push(name, 1).await;
@@ -188,7 +188,7 @@ async fn many_starving_queues_are_all_told_of() {
     assert_eq!(env.event_data("scheduling.queue_starved").await.len(), 160);
 }
 
-/// What waited before starvation was looked at begins to starve when it is.
+/// Queues that waited before starvation was tracked start to starve when tracking begins.
 #[tokio::test]
 async fn prevention_begins_when_it_is_switched_on() {
     let env = DispatchEnv::open(json!({})).await;
@@ -207,7 +207,7 @@ async fn prevention_begins_when_it_is_switched_on() {
 }
 
 #[tokio::test]
-async fn the_server_itself_tells_although_nobody_fetches() {
+async fn starving_queues_are_reported_without_any_fetch() {
     let policy = json!({"starvation_prevention": {"enabled": true, "rotation_interval": "100ms"}});
     let env = DispatchEnv::open_on(&Arc::new(TestRedis::start()), Clock::manual(NOON), policy.clone()).await;
     env.push("a", 1).await;
@@ -217,5 +217,6 @@ async fn the_server_itself_tells_although_nobody_fetches() {
         config.policy = fairgate::config::policy_from_json(policy).unwrap();
     });
     let _ticking = ticking.await;
-    eventually("the queue is told of", async || env.event_data("scheduling.queue_starved").await.len() == 1).await;
+    eventually("the starved queue is reported", async || env.event_data("scheduling.queue_starved").await.len() == 1)
+        .await;
 }

@@ -1,4 +1,5 @@
-//! Which queue is served next: strict, round-robin and least-loaded, for pools and for requests that say it themselves.
+//! The choice of the next queue: strict, round-robin and least-loaded, for pools and for requests with their own
+//! strategy.
 
 use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::{TestApp, json};
@@ -28,7 +29,7 @@ async fn strict_empties_queues_in_their_order() {
 async fn round_robin_takes_one_from_each() {
     let env = filled("round-robin").await;
     assert_eq!(env.order(of_pool("p", "", 6)).await, "abcabc");
-    // The turn is kept across callers and calls.
+    // The turn is kept across workers and calls.
     let mut order = String::new();
     for (worker, count) in [("w1", 1), ("w2", 1), ("w1", 2), ("w3", 1), ("w2", 4)] {
         order += &env.order(of_pool("p", worker, count)).await;
@@ -50,7 +51,7 @@ async fn round_robin_skips_empty_queues_and_comes_back_to_them() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_in_the_order_of_the_pool_for_callers_that_serve_a_part() {
+async fn workers_of_some_queues_continue_the_turn_in_the_order_of_the_pool() {
     let env = filled("round-robin").await;
     let part = |queues: &[&str], count| Fetch { pool: Some("p".to_owned()), ..from(queues, count) };
     let mut order = env.order(part(&["b"], 1)).await;
@@ -61,7 +62,7 @@ async fn a_turn_goes_on_in_the_order_of_the_pool_for_callers_that_serve_a_part()
     assert_eq!(env.order(part(&["z"], 3)).await, "");
 }
 
-/// Requests that arrive together go in one call of the script: they share one turn, whatever they ask for.
+/// Concurrent requests are sent in one script call: they share one turn, even if they differ.
 #[tokio::test]
 async fn requests_of_one_call_share_the_turn_of_their_pool() {
     let env = filled("round-robin").await;
@@ -91,7 +92,7 @@ async fn a_worker_never_holds_more_than_it_declared() {
     for strategy in Strategy::NAMES {
         let env = filled(strategy).await;
         env.declare("w", 3).await;
-        // Together, so that they are one call.
+        // Sent concurrently, so that they are one call.
         let fetches = (0..5).map(|_| env.fetch(of_pool("p", "w", 2)));
         let got = futures_util::future::join_all(fetches).await.concat();
         assert_eq!(got.len(), 3, "{strategy}");
@@ -112,7 +113,7 @@ async fn a_request_with_a_strategy_keeps_its_turn() {
     let round = |count| by(Strategy::RoundRobin, &[("a", 1.0), ("b", 1.0), ("c", 1.0)], count);
     let mut order = env.order(round(2)).await;
     order += &env.order(as_worker("w2", round(2))).await;
-    // Another order of queues, weights or strategy is another turn.
+    // A different order of queues, weights or strategy has its own turn.
     assert_eq!(env.order(by(Strategy::RoundRobin, &[("c", 1.0), ("a", 1.0), ("b", 1.0)], 1)).await, "c");
     assert_eq!(env.order(from(&["b", "a"], 3)).await, "bbb", "strictly left to right without a strategy");
     order += &env.order(round(3)).await;

@@ -1,4 +1,4 @@
-//! What holds again after Redis or a process has lost its memory.
+//! Settings that are restored after Redis or a process has lost its state.
 
 use super::{DispatchEnv, NOON, as_worker, from, job, of_pool};
 use crate::support::{TestRedis, json};
@@ -34,7 +34,7 @@ async fn a_policy_of_the_file_survives_an_emptied_redis() {
 }
 
 #[tokio::test]
-async fn scripts_that_redis_forgot_are_sent_again() {
+async fn scripts_unknown_to_redis_are_loaded_again() {
     let env = DispatchEnv::open(policy()).await;
     let _: () = env.redis.command(&["FUNCTION", "FLUSH"]).await;
     check(&env).await;
@@ -48,7 +48,7 @@ async fn scripts_that_redis_forgot_are_sent_again() {
 }
 
 #[tokio::test]
-async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
+async fn a_new_process_continues_with_turn_members_and_counts() {
     let redis = Arc::new(TestRedis::start());
     let clock = Clock::manual(NOON);
     let first = DispatchEnv::open_on(&redis, clock.clone(), policy()).await;
@@ -66,7 +66,7 @@ async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
     second.push("c", 2).await;
     assert_eq!(second.order(of_pool("late", "x", 9)).await, "c", "set at run time");
 
-    // The file of the third knows nothing of the pool: it is gone for all.
+    // The configuration file of the third process has no such pool: it is removed for all.
     let third = DispatchEnv::open_on(&redis, clock, json!({})).await;
     third.enqueue_all(vec![job("a", Some("z"), 3)]).await;
     assert_eq!(third.order(from(&["a"], 2)).await, "aa");

@@ -1,4 +1,4 @@
-//! The scripts and [`FairQueue`] give the same turns, whatever happens to jobs; and all keys agree with each other.
+//! The scripts and [`FairQueue`] give the same order under random changes, and all keys are consistent.
 
 use super::{DispatchEnv, from, invariant, job};
 use crate::support::json;
@@ -24,12 +24,12 @@ fn name(tenant: usize) -> String {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Jobs of tenants and priorities, in one request.
+    /// Enqueues jobs with tenants and priorities in one request.
     Push(Vec<(usize, i64)>),
     Fetch(usize),
     Cancel(usize),
     HandBack(usize),
-    /// Fails and comes back as a new one, after its delay.
+    /// Fails an active job, which returns as a new one after its delay.
     Retry(usize),
     Ack(usize),
 }
@@ -55,7 +55,7 @@ struct Job {
     place: u64,
 }
 
-/// A level: whose turn it is, and each tenant's waiting jobs by their place.
+/// One priority: its fair queue, and the waiting jobs of each tenant by position.
 #[derive(Default)]
 struct Level {
     turns: FairQueue,

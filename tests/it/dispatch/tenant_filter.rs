@@ -1,4 +1,4 @@
-//! FETCH with `X-OJS-Tenant`: jobs of that tenant alone, in queues that tenants share.
+//! FETCH with `X-OJS-Tenant`: only jobs of that tenant, in queues that tenants share.
 
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
@@ -42,7 +42,7 @@ async fn a_tenant_gets_its_own_jobs_in_order_and_pays_for_them() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
+async fn jobs_that_wait_for_a_limit_are_found_when_it_has_free_slots() {
     let app = shared().await;
     for tenant in 0..40 {
         app.client.enqueue(job(&format!("t{tenant:02}"), Some("k"))).await;
@@ -52,14 +52,14 @@ async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
     let two = Quota { concurrency: Some(2), ..Quota::default() };
     app.store().set_limit(&fairgate::job::LimitKey::key("k"), Layer::Override, Some(&two), None).await.unwrap();
     let found = fetch_for(&app, "t39", 1).await;
-    assert_eq!(found.len(), 1, "its lane was not the one that was let go");
+    assert_eq!(found.len(), 1, "another lane was released");
     assert_eq!(app.client.job(&found[0]).await["meta"]["tenant_id"], "t39");
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
     app.assert_consistent().await;
 }
 
 #[tokio::test]
-async fn an_id_that_is_none_is_refused() {
+async fn an_invalid_tenant_id_is_refused() {
     let app = shared().await;
     let body = json!({"queues": ["q"]}).to_string();
     let answer = app.client.try_send("POST", "/v1/workers/fetch", &[("X-OJS-Tenant", "")], Some(body)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tenants in turn whose jobs are under limits, and tenants with slots of their own.
+//! Tenants that take turns, with jobs under limits and with concurrency limits of their own.
 
 use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
 use crate::support::{Random, json};
@@ -38,7 +38,7 @@ async fn a_tenant_gains_nothing_by_many_keys() {
     assert_eq!(got, of_a, "FIFO inside a tenant, over all its lanes");
 }
 
-/// More lanes than one reading holds, each with a job behind those of all others.
+/// More lanes than one read returns, each with a job behind those of all others.
 #[tokio::test]
 async fn one_fetch_takes_from_all_lanes_of_a_tenant_in_their_order() {
     let env = fair().await;
@@ -86,9 +86,10 @@ async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
     invariant::check(&env).await;
 }
 
-/// A tenant that is blocked leaves and comes back, in one call or another, before the clock has reached it or behind it.
+/// A blocked tenant leaves the fair queue and returns, in the same call or a later one, before or after the clock has
+/// passed its start.
 #[tokio::test]
-async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_back() {
+async fn the_total_weight_stays_correct_while_tenants_are_blocked_and_return() {
     let weights = json!({"a": 3, "b": 2, "c": 0.3, "d": 1.5});
     let env = DispatchEnv::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
     let (mut running, mut random) = (Vec::new(), Random(1));
@@ -110,9 +111,9 @@ async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_
     }
 }
 
-/// As many slots as a tenant weighs, in each queue by itself.
+/// Slots in proportion to a tenant's weight, in each queue separately.
 #[tokio::test]
-async fn slots_of_a_tenant_are_never_lent() {
+async fn slots_of_a_tenant_are_never_used_by_others() {
     let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": 3, "b": 0.5}, "default_weight": 2}});
     let env = DispatchEnv::open(strict).await;
     env.push_for(&[("a", 9), ("b", 9), ("c", 9)]).await;
@@ -124,11 +125,11 @@ async fn slots_of_a_tenant_are_never_lent() {
     assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 0);
     let place = got.iter().position(|record| tenant_of(record) == "c").unwrap();
     env.ack(&got.remove(place)).await;
-    assert_eq!(turns(&env.fetch(from(&["q"], 50)).await), "c", "to nobody else");
+    assert_eq!(turns(&env.fetch(from(&["q"], 50)).await), "c", "to no other tenant");
     env.enqueue_all(vec![job("r", Some("b"), 0); 3]).await;
     assert_eq!(env.fetch(from(&["r"], 50)).await.len(), 1);
     invariant::check(&env).await;
-    // Each end of a lease frees its slot.
+    // Every end of a lease frees its slot.
     for record in &got {
         env.client.nack(&record.id).await.expect(200);
     }
@@ -168,7 +169,7 @@ async fn slots_are_not_lost_when_the_strategy_changes() {
 }
 
 #[tokio::test]
-async fn more_slots_act_at_once() {
+async fn additional_slots_apply_at_once() {
     let with =
         |weight: u32| json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": weight}}});
     let env = DispatchEnv::open(with(1)).await;
@@ -180,9 +181,9 @@ async fn more_slots_act_at_once() {
     invariant::check(&env).await;
 }
 
-/// More lanes than one reading holds, none of which waits for its limit, and more jobs than one call puts off.
+/// More lanes than one read returns, none of which waits for a limit, and more jobs than one call reschedules.
 #[tokio::test]
-async fn a_fetch_ends_although_no_lane_may_give_anything_more() {
+async fn a_fetch_ends_when_no_lane_can_provide_more_jobs() {
     let env = DispatchEnv::open(json!({})).await;
     let put_off = |number: usize| {
         let mut job = job("q", None, 0);

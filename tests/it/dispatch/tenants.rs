@@ -81,7 +81,7 @@ async fn jobs_without_a_tenant_are_one_tenant() {
 }
 
 #[tokio::test]
-async fn the_nearest_setting_holds() {
+async fn the_most_specific_setting_applies() {
     let on = json!({"enabled": true});
     let env = DispatchEnv::open(json!({
         "tenant_fairness": on,
@@ -98,7 +98,7 @@ async fn the_nearest_setting_holds() {
 }
 
 #[tokio::test]
-async fn tenants_that_come_back_have_gained_nothing() {
+async fn returning_tenants_have_no_advantage() {
     let env = DispatchEnv::open(fairness(json!({}))).await;
     env.push_for(&[("a", 200), ("b", 1)]).await;
     env.turns(60).await;
@@ -129,7 +129,7 @@ async fn switching_on_and_off_loses_nothing() {
     assert_eq!(env.store().queue_counts("q").await.unwrap()["available"], 0);
 }
 
-/// Lanes without a turn of their own are more than one reading holds.
+/// More lanes without a turn of their own than one read returns.
 #[tokio::test]
 async fn lanes_of_many_keys_take_turns_with_tenants() {
     let env = DispatchEnv::open(json!({})).await;
@@ -150,7 +150,7 @@ async fn lanes_of_many_keys_take_turns_with_tenants() {
 }
 
 #[tokio::test]
-async fn weights_that_change_hold_for_those_who_wait() {
+async fn changed_weights_apply_to_waiting_jobs() {
     let env = DispatchEnv::open(fairness(json!({"weights": {"a": 1, "b": 1}}))).await;
     env.push_for(&[("a", 300), ("b", 300)]).await;
     env.turns(10).await;
@@ -164,7 +164,7 @@ async fn weights_that_change_hold_for_those_who_wait() {
 }
 
 #[tokio::test]
-async fn a_thousand_tenants_are_all_served_before_anyone_twice() {
+async fn a_thousand_tenants_are_all_served_before_any_is_served_twice() {
     let env = DispatchEnv::open(fairness(json!({}))).await;
     let names: Vec<String> = (0..1000).map(|number| format!("t{number:04}")).collect();
     let jobs = names.iter().flat_map(|name| vec![job("q", Some(name), 0); 2]);

@@ -1,4 +1,4 @@
-//! The weighted strategy: deterministic, smooth, and never a queue forgotten.
+//! The weighted strategy: deterministic, smooth, and without starvation.
 
 use super::{DispatchEnv, by, of_pool};
 use crate::support::json;
@@ -8,7 +8,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Smooth weighted round-robin, as everybody knows it.
+/// The textbook smooth weighted round-robin.
 fn smooth(weights: &[u32], picks: usize) -> String {
     let (mut current, sum) = (vec![0i64; weights.len()], weights.iter().map(|weight| i64::from(*weight)).sum::<i64>());
     let mut order = String::new();
@@ -59,7 +59,7 @@ async fn weights_may_be_fractions() {
     assert_eq!(env.order(own).await, "yxy");
 }
 
-/// What is kept between calls is not rounded, although these weights have many digits.
+/// The state between calls is not rounded, although these weights have many digits.
 #[tokio::test]
 async fn weights_next_to_each_other_take_turns_exactly() {
     let env = weighted(&[999.999, 999.999, 999.959, 0.05]).await;
@@ -99,7 +99,7 @@ fn any_weights_give_their_proportions_in_every_window() {
                     (least, most) = (least.min(ahead), most.max(ahead));
                     assert!(ahead.abs() <= 1.0, "{ahead} after {order} by {weights:?}");
                 }
-                // Any window is the difference of two that start at the start.
+                // Any window is the difference of two windows that begin with the first dispatch.
                 assert!(most - least < 2.0, "{}", most - least);
             }
         });
@@ -108,7 +108,7 @@ fn any_weights_give_their_proportions_in_every_window() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// What a queue gets beyond its weight, because it would starve otherwise, is not held against it for ever.
+/// Jobs that a queue gets beyond its weight to prevent starvation are not charged to it forever.
 #[tokio::test]
 async fn a_queue_that_was_served_out_of_turn_gets_its_share_again_soon() {
     let env = weighted(&[10.0, 1.0]).await;

@@ -1,8 +1,8 @@
-//! What a client sends comes back byte for byte.
+//! Envelopes are returned byte for byte.
 
 use crate::support::{TestApp, json};
 
-/// The text of `args` inside an answer.
+/// The text of `args` in a response.
 fn raw_args(text: &str) -> &str {
     let start = text.find("\"args\":").expect("args") + 7;
     let end = text[start..].find(",\"meta\":").expect("meta follows args") + start;
@@ -51,7 +51,7 @@ async fn unknown_attributes_meta_and_results_keep_their_bytes() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_sets_is_ignored() {
+async fn members_set_by_the_server_are_ignored_in_requests() {
     let app = TestApp::start().await;
     let id = app
         .client

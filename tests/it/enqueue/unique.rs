@@ -1,4 +1,4 @@
-//! Unique jobs: what counts as the same, in which states, for how long, and what happens to the second one.
+//! Unique jobs: equality, states, periods, and conflicts.
 
 use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ async fn count(client: &Client, state: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_second_one_is_rejected_and_told_of_the_first() {
+async fn a_duplicate_is_rejected_and_names_the_first_job() {
     let app = TestApp::start().await;
     let client = &app.client;
     let first = client.enqueue(job(json!([1]), json!({"keys": ["type", "args"]}))).await;
@@ -34,7 +34,7 @@ async fn a_second_one_is_rejected_and_told_of_the_first() {
 }
 
 #[tokio::test]
-async fn keys_say_what_counts_as_the_same() {
+async fn keys_decide_about_equality() {
     let app = TestApp::start().await;
     let full = |queue: &str, args: Value, meta: Value, unique: Value| json!({"type": "u.job", "args": args, "meta": meta, "options": {"queue": queue, "unique": unique}});
     for (index, (unique, one, other, same)) in [
@@ -119,7 +119,7 @@ async fn a_job_counts_in_the_states_that_the_new_one_names() {
 }
 
 #[tokio::test]
-async fn by_default_a_job_that_ended_stands_in_nobodys_way_and_leaves_nothing_behind() {
+async fn by_default_a_finished_job_is_no_conflict_and_leaves_nothing_behind() {
     let app = TestApp::start().await;
     let client = &app.client;
     for _ in 0..3 {
@@ -130,7 +130,7 @@ async fn by_default_a_job_that_ended_stands_in_nobodys_way_and_leaves_nothing_be
         client.ack(&id).await.expect(200);
     }
     assert_eq!(app.redis.keys_with("unique:").await, Vec::<String>::new());
-    // One that counts although it ended is forgotten with its record.
+    // A final job that still counts is forgotten when its record is removed.
     let id = client.enqueue(job(json!([]), json!({"states": ["completed"]}))).await;
     client.fetch("q", 1).await;
     client.ack(&id).await.expect(200);
@@ -151,13 +151,13 @@ async fn a_period_ends_although_the_first_still_waits() {
     let second = client.enqueue(job(json!([]), unique.clone())).await;
     let refused = push(client, job(json!([]), unique)).await.expect(409);
     assert_eq!(refused.text_at("/error/details/existing_job_id"), second);
-    // Whoever names no period minds both; the first stands in the way when the second has gone.
+    // A job without a period conflicts with both; the first still conflicts when the second is gone.
     client.delete(&format!("/v1/jobs/{second}")).await.expect(200);
     push(client, job(json!([]), json!({}))).await.expect(409);
 }
 
 #[tokio::test]
-async fn ignored_means_the_one_that_there_is() {
+async fn ignore_returns_the_existing_job() {
     let app = TestApp::start().await;
     let client = &app.client;
     let ignore = json!({"on_conflict": "ignore"});
@@ -205,12 +205,12 @@ async fn a_replaced_job_is_cancelled_wherever_it_was() {
     let last = client.enqueue(job(json!(["last"]), replace)).await;
     assert_eq!(client.state(&previous).await, "cancelled");
     app.clock.advance(2 * 3600 * SECOND);
-    assert_eq!(client.fetch("q", 9).await.job_ids(), [last], "nothing of the others is left in any queue");
+    assert_eq!(client.fetch("q", 9).await.job_ids(), [last], "the other jobs are in no queue");
     assert_eq!(count(client, "cancelled").await, 6);
 }
 
 #[tokio::test]
-async fn except_for_its_time() {
+async fn replace_except_schedule_keeps_the_time() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let keep = json!({"on_conflict": "replace_except_schedule"});
@@ -225,13 +225,13 @@ async fn except_for_its_time() {
         ("scheduled", "2027-01-15T09:00:00.000Z")
     );
     assert_eq!(client.state(&first).await, "cancelled");
-    // One without a time of its own as well.
+    // The same for a job without its own time.
     let third = push(client, job(json!([3]), keep.clone())).await.expect(201);
     assert_eq!(third.text_at("/job/scheduled_at"), "2027-01-15T09:00:00.000Z");
     assert_eq!(client.job(third.text_at("/job/id")).await["scheduled_at"], "2027-01-15T09:00:00.000Z");
     app.clock.advance(3600 * SECOND);
     assert_eq!(client.fetch("q", 9).await.job_ids(), [third.text_at("/job/id")]);
-    // What runs has no time to take over.
+    // An active job has no scheduled time to take over.
     let fourth = push(client, job(json!([4]), keep)).await.expect(201);
     assert_eq!((fourth.text_at("/job/state"), fourth.at("/job/scheduled_at")), ("available", &Value::Null));
 }
@@ -269,7 +269,7 @@ async fn of_many_at_once_one_is_stored() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_lives_again_counts_again() {
+async fn a_retried_dead_letter_counts_again() {
     let app = TestApp::start().await;
     let client = &app.client;
     let mut dead = job(json!([]), json!({}));
@@ -285,7 +285,7 @@ async fn a_dead_letter_that_lives_again_counts_again() {
 }
 
 #[tokio::test]
-async fn a_kill_in_the_middle_of_its_window_lets_nobody_in() {
+async fn a_kill_within_the_period_admits_no_duplicate() {
     let redis = TestRedis::durable();
     let url = redis.url();
     let arguments = ["--redis", url.as_str()];

@@ -1,4 +1,4 @@
-//! The scripts and the arithmetic in Rust take the same decisions, whatever happens to tenants.
+//! The scripts and the Rust model take the same decisions under random changes of tenants.
 
 use super::stored::{FairQueueEnv, StoredQueue};
 use crate::support::TestRedis;
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::ops::Range;
 
-/// Weights even over the orders of magnitude, from 0.05 to 1,000.
+/// Weights distributed evenly over the orders of magnitude from 0.05 to 1,000.
 const SPREAD: Range<usize> = 0..20;
-/// Weight 1: ties, and a class that no single reading holds.
+/// Weight 1: ties, and a class with more tenants than one read returns.
 const EQUAL: Range<usize> = 20..180;
-/// Weights next to each other: moments that lie closer together than one pick reaches.
+/// Adjacent weights: departure times that lie closer together than one pick advances.
 const NEAR: Range<usize> = 180..280;
 /// Held from the start.
 const HELD: Range<usize> = 280..290;
@@ -46,7 +46,7 @@ enum Step {
 }
 
 fn tenant() -> BoxedStrategy<usize> {
-    // Few enough to meet again.
+    // Few enough tenants to repeat.
     prop_oneof![6 => SPREAD, 2 => EQUAL.start..EQUAL.start + 10, 2 => NEAR.start..NEAR.start + 10, 1 => HELD].boxed()
 }
 
@@ -105,7 +105,7 @@ async fn take(stored: &mut StoredQueue<'_>, step: &Step) {
     }
 }
 
-/// Takes the steps, then lets everything go.
+/// Runs the steps, then promotes everything.
 async fn run(env: &FairQueueEnv, steps: &[Step]) {
     let mut stored = env.queue().await;
     for step in steps {
@@ -122,7 +122,7 @@ fn check(steps: impl Strategy<Value = Vec<Step>>, cases: u32) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
     let env = runtime.block_on(FairQueueEnv::open(tenants));
-    // A fixed seed, so that a run says the same about the same code.
+    // A fixed seed makes runs reproducible.
     let config =
         ProptestConfig { cases, rng_seed: RngSeed::Fixed(11), failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&steps, |steps| {
@@ -133,13 +133,13 @@ fn check(steps: impl Strategy<Value = Vec<Step>>, cases: u32) {
 }
 
 #[test]
-fn scripts_pick_as_the_arithmetic_does() {
+fn scripts_pick_like_the_model() {
     check(prop::collection::vec(step(), 1..60), 40);
 }
 
-/// More leave at once than one pick takes off, and more moments than one reading holds.
+/// More tenants leave at once than one pick removes, at more departure times than one read returns.
 #[test]
-fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
+fn scripts_and_model_agree_about_mass_departures() {
     let steps = prop::collection::vec(prop_oneof![3 => part(NEAR), 1 => part(EQUAL), 8 => step()], 1..40);
     check(
         steps.prop_map(|steps| [vec![Step::Arrive(0, 40), Step::Crowd(NEAR), Step::Promote(60)], steps].concat()),
@@ -147,15 +147,15 @@ fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
     );
 }
 
-/// Leavers whose moment has passed, but who are not taken off yet because a pick has a bound, and what can happen to them.
+/// Departed tenants that are not removed yet because a pick removes a bounded number, and later events for them.
 #[tokio::test]
-async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
+async fn scripts_and_model_agree_about_due_departures() {
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
     let env = FairQueueEnv::open(tenants).await;
     let mut stored = env.queue().await;
     let light = name(SPREAD.start);
     stored.arrive(&[(&light, 40)]).await;
-    // Among the last to leave, because they weigh less than most: one that will be held, and one that is.
+    // Two tenants with small weights, which leave last: one that will be held, and one that is held.
     let (returns, stays) = (name(HELD.start), name(HELD.start + 1));
     stored.arrive(&[(&returns, 1), (&stays, 3), ("z", 1)]).await;
     stored.reweigh(&[("z", Weight::MOST)]).await;
@@ -169,7 +169,7 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
     let mut served = 0;
     while !is_due(&stored, &returns) || !is_due(&stored, &stays) {
         served += stored.promote(1).await.len();
-        assert!(served < 110, "nobody is due");
+        assert!(served < 110, "no tenant is due");
         if stored.model.queue.tenant(&stays).is_some_and(|tenant| tenant.jobs == 2 && !tenant.weight.is_held()) {
             stored.reweigh(&[(&stays, Weight::HELD)]).await;
         }
@@ -183,9 +183,9 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
     assert_eq!((stored.staged(), stored.keys().await), (0, Vec::<String>::new()));
 }
 
-/// Every weight is in the same class on both sides: another class is another order.
+/// Every weight has the same class on both sides; another class would mean another order.
 #[tokio::test]
-async fn scripts_and_arithmetic_agree_about_classes() {
+async fn scripts_and_model_agree_about_classes() {
     let source = include_str!("../../../src/store/lua/fairness/fair_queue.lua");
     let (before, after) = ("  class = memoize(1024, ", "\n  end),");
     let start = source.find(before).unwrap() + before.len();
@@ -204,7 +204,7 @@ async fn scripts_and_arithmetic_agree_about_classes() {
     );
     let redis = TestRedis::start();
     let weights: Vec<u32> = (Weight::LEAST.thousandths()..=Weight::MOST.thousandths()).collect();
-    // In portions, each of which Redis does in no time.
+    // In portions that Redis handles quickly.
     for portion in weights.chunks(25_000) {
         let (first, last) = (portion[0].to_string(), portion[portion.len() - 1].to_string());
         let reported: Vec<String> = redis.command(&["EVAL", &script, "0", &first, &last]).await;

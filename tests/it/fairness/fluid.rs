@@ -1,14 +1,15 @@
-//! Exact fluid sharing, against which the fair queue is measured: everybody is served at once, by weight.
+//! Exact fluid sharing, the reference for the fair queue: all tenants are served at the same time, in proportion to
+//! their weights.
 //!
-//! It keeps counts of jobs only and knows nothing of a virtual clock, so that a mistake in the clock cannot hide here.
+//! It keeps only job counts and no virtual clock, so that an error in the clock cannot affect both.
 
 use fairgate::fairness::Weight;
 use std::collections::BTreeMap;
 
-/// Less than this is rounding.
+/// Differences below this are rounding errors.
 const NOTHING: f64 = 1e-9;
 
-/// How far each tenant is from what fluid sharing would have given it.
+/// The deviation of each tenant from its fluid share.
 #[derive(Default)]
 pub struct Fluid {
     tenants: BTreeMap<String, Flow>,
@@ -17,25 +18,25 @@ pub struct Fluid {
 struct Flow {
     weight: f64,
     held: bool,
-    /// Jobs that really wait.
+    /// Waiting jobs.
     jobs: f64,
-    /// Jobs it really got less those that the fluid gave it.
+    /// Dispatched jobs minus its fluid share.
     ahead: f64,
 }
 
 impl Flow {
-    /// What it may claim now. A held tenant claims nothing.
+    /// The jobs it may claim now: none if it is held.
     fn claim(&self) -> f64 {
         if self.held { 0.0 } else { self.jobs }
     }
 
-    /// What the fluid has yet to give. Above the claim for a tenant that is ahead: it counts, drained or held, until
-    /// the fluid has caught up.
+    /// The fluid service still due. It exceeds the claim for a tenant that is ahead, which counts, even if drained or
+    /// held, until the fluid has caught up.
     fn due(&self) -> f64 {
         self.claim() + self.ahead
     }
 
-    /// Nobody is behind by more than it claims: what the fluid gave to jobs that were taken away is void.
+    /// Limits the deficit to the claim: fluid service for jobs that were removed is void.
     fn clamp(&mut self) {
         self.ahead = self.ahead.max(-self.claim());
     }
@@ -71,7 +72,7 @@ impl Fluid {
         self.tidy();
     }
 
-    /// One job of a tenant really goes, and the fluid serves one.
+    /// Dispatches one job of a tenant, and serves one job in the fluid.
     pub fn pick(&mut self, name: &str) {
         self.share_what_is_void();
         let flow = self.tenants.get_mut(name).expect("a tenant that has jobs");
@@ -82,14 +83,14 @@ impl Fluid {
         self.tidy();
     }
 
-    /// By how many jobs the tenant furthest ahead is ahead, and the one furthest behind is behind.
+    /// The largest lead and the largest deficit of any tenant, in jobs.
     pub fn extremes(&self) -> (f64, f64) {
         self.tenants
             .values()
             .fold((0.0, 0.0), |(ahead, behind), flow| (f64::max(ahead, flow.ahead), f64::max(behind, -flow.ahead)))
     }
 
-    /// Serves so many jobs, to all at once; a tenant whose due is paid drops out on the way.
+    /// Serves a number of jobs to all tenants at once; a tenant that has received its due drops out.
     fn pour(&mut self, mut rest: f64) {
         while rest > 1e-12 {
             let active = || self.tenants.values().filter(|flow| flow.due() > NOTHING);
@@ -103,8 +104,8 @@ impl Fluid {
         }
     }
 
-    /// Where jobs were taken away (or held) that the fluid had partly served, everybody else may be ahead for it. That
-    /// surplus is nobody's loss: once all who wait are ahead, it is shared out.
+    /// If jobs that the fluid had partly served were removed or held, the other tenants may be ahead. That surplus
+    /// harms no tenant: once all waiting tenants are ahead, it is distributed.
     fn share_what_is_void(&mut self) {
         loop {
             let lowest = self.tenants.values().filter(|flow| flow.claim() > 0.0).map(|flow| flow.ahead / flow.weight);
@@ -116,7 +117,7 @@ impl Fluid {
         }
     }
 
-    /// Forgets who is done. When nobody waits, all accounts are closed.
+    /// Removes finished tenants. When no tenant waits, all accounts are reset.
     fn tidy(&mut self) {
         let idle = self.tenants.values().all(|flow| flow.claim() == 0.0);
         self.tenants.retain(|_, flow| {

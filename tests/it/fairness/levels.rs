@@ -1,5 +1,5 @@
-//! Several priorities: a promoted job has the highest priority at which a tenant waits, and within a priority the scripts pick
-//! as the arithmetic for one fair queue does.
+//! Several priorities: a promoted job has the highest priority at which a tenant waits, and within a priority the
+//! scripts pick like the model of one fair queue.
 
 use super::model::Model;
 use super::stored::FairQueueEnv;
@@ -21,7 +21,7 @@ fn name(tenant: usize) -> String {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Tenant, place of the priority, jobs; all of it in one request.
+    /// Tenant, index of the priority, and jobs, in one request.
     Arrive(Vec<(usize, usize, u64)>),
     Promote(u64),
     Reweigh(usize, Weight),
@@ -48,16 +48,16 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// Jobs that a rule has staged for one main queue: on Redis, and as one fair queue for each priority.
+/// The jobs that a rule has staged for one main queue: in Redis, and as one model per priority.
 struct Levels<'a> {
     env: &'a FairQueueEnv,
     queue: String,
     models: BTreeMap<i32, Model>,
-    /// Ids of staged jobs by priority and tenant, in their order.
+    /// Ids of staged jobs by priority and tenant, in order.
     staged: BTreeMap<(i32, String), VecDeque<String>>,
     /// Weights of tenants that have jobs staged.
     weights: HashMap<String, Weight>,
-    /// Jobs of the main queue that are accounted for.
+    /// The number of jobs of the main queue that were read before.
     seen: HashSet<String>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Levels<'a> {
         let models = PRIORITIES.map(|priority| (priority, Model::default())).into();
         let (staged, weights, seen) = (BTreeMap::new(), HashMap::new(), HashSet::new());
         let mut levels = Levels { env, queue, models, staged, weights, seen };
-        assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that keeps others from passing");
+        assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that prevents pass-through");
         levels
     }
 
@@ -115,7 +115,7 @@ impl<'a> Levels<'a> {
         let named = [(tenant.to_owned(), weight)];
         let changed = env.store().reweigh(&env.rule.name, env.token(), &self.queue, false, &named).await;
         let differs = self.weights.get(tenant).is_some_and(|known| *known != weight);
-        assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at however many priorities");
+        assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at any number of priorities");
         self.weights.entry(tenant.to_owned()).and_modify(|known| *known = weight);
         self.models.values_mut().for_each(|model| model.reweigh(tenant, weight));
     }
@@ -135,7 +135,7 @@ impl<'a> Levels<'a> {
         Some(id)
     }
 
-    /// Promotes in one call; how many went.
+    /// Promotes in one call; returns the number of promoted jobs.
     async fn promote(&mut self, jobs: u64) -> u64 {
         let env = self.env;
         let outcome = env.store().promote(&env.rule.name, env.token(), &self.queue, jobs).await.unwrap();
@@ -147,7 +147,7 @@ impl<'a> Levels<'a> {
                 (!ids.is_empty() && !self.weights[&key.1].is_held()).then_some(key.0)
             };
             let highest = self.staged.iter().filter_map(waits).max();
-            assert_eq!(Some(priority), highest, "the highest priority of all who may be served");
+            assert_eq!(Some(priority), highest, "the highest priority of all tenants that can be served");
             let picked = self.models.get_mut(&priority).unwrap().pick();
             assert_eq!(picked.as_ref(), Some(&tenant), "as within one fair queue");
             let next = self.staged.get_mut(&(priority, tenant)).and_then(VecDeque::pop_front);
@@ -180,7 +180,7 @@ impl<'a> Levels<'a> {
         self.weights.retain(|tenant, _| busy.contains(tenant));
     }
 
-    /// Jobs that were made available since the last look, in that order.
+    /// The jobs made available since the last call, in order.
     async fn new_in_main_queue(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         for priority in PRIORITIES {
@@ -194,7 +194,7 @@ impl<'a> Levels<'a> {
         found.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Each priority bit for bit, and each tenant with what it has at all of them.
+    /// Compares each priority bit for bit, and each tenant's totals over all priorities.
     async fn check(&self) {
         let (store, rule) = (self.env.store(), &self.env.rule.name);
         let survey = store.next_tenants(rule, &self.queue, 1000, false).await.unwrap();
@@ -260,7 +260,7 @@ fn each_priority_is_a_fair_queue_and_the_highest_goes_first() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let weights = WEIGHTS.iter().enumerate().map(|(tenant, weight)| (name(tenant), Weight::of(*weight).unwrap()));
     let env = runtime.block_on(FairQueueEnv::open(weights));
-    // A fixed seed, so that a run says the same about the same code.
+    // A fixed seed makes runs reproducible.
     let config =
         ProptestConfig { cases: 30, rng_seed: RngSeed::Fixed(13), failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 1..40), |steps| {

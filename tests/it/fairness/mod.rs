@@ -1,4 +1,4 @@
-//! The fair queue beside exact fluid sharing.
+//! The fair queue compared with exact fluid sharing.
 
 mod differential;
 mod fluid;
@@ -11,9 +11,9 @@ mod stored_shares;
 mod stored_turns;
 mod turns;
 
-/// The furthest a tenant may be ahead: one job, and rounding.
+/// The bound for being ahead of the fluid share, in jobs: one, plus rounding.
 const AHEAD: f64 = 1.0 + 1e-6;
 
-/// The furthest it may be behind while weights stay: one job, and a class's width (2^¼), because the head of a
-/// class is its lowest start and only nearly its earliest deadline.
+/// The bound for being behind while weights stay the same, in jobs: one job and the width of a class (2^¼), because the
+/// head of a class has the lowest start and only nearly the earliest deadline.
 const BEHIND: f64 = 1.2;

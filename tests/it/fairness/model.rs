@@ -1,19 +1,19 @@
-//! The fair queue and the fluid side by side, with what must hold after every step.
+//! The fair queue together with its fluid reference, and the invariants after every step.
 
 use super::fluid::Fluid;
 use fairgate::fairness::{FairQueue, Tenant, Weight};
 use std::collections::HashMap;
 
-/// Both, fed alike.
+/// A fair queue and its fluid reference, which get the same input.
 #[derive(Default)]
 pub struct Model {
     pub queue: FairQueue,
-    /// The furthest any tenant was ahead of and behind its fluid share, in jobs.
+    /// The largest lead of any tenant over its fluid share, in jobs.
     pub ahead: f64,
     pub behind: f64,
     fluid: Fluid,
     picks: u64,
-    /// Jobs that came and neither went nor were removed.
+    /// Jobs that arrived and were neither picked nor removed.
     jobs: HashMap<String, u64>,
     waits: HashMap<String, Wait>,
 }
@@ -58,7 +58,7 @@ impl Model {
         self.check();
     }
 
-    /// A pick, together with all that it must keep to.
+    /// Picks a tenant and checks all guarantees.
     pub fn pick(&mut self) -> Option<String> {
         let total = self.queue.total();
         self.waits.values_mut().for_each(|wait| wait.largest_total = wait.largest_total.max(total));
@@ -79,7 +79,7 @@ impl Model {
         Some(name.to_string())
     }
 
-    /// Picks until nothing waits; what is left then is held.
+    /// Picks until no tenant waits; the remaining jobs must be held.
     pub fn drain(&mut self) {
         while self.pick().is_some() {}
         let held = |name: &str| self.queue.tenant(name).is_some_and(|tenant| tenant.weight.is_held());
@@ -87,7 +87,7 @@ impl Model {
         assert_eq!((self.queue.clock(), self.queue.total()), (0.0, 0));
     }
 
-    /// The same queue by way of a snapshot.
+    /// Restores the queue from a snapshot.
     pub fn reload(&mut self) {
         let tenants: Vec<_> = self.queue.tenants().map(|(name, tenant)| (name.clone(), *tenant)).collect();
         self.queue = FairQueue::restore(self.queue.clock(), self.queue.total(), tenants);

@@ -1,4 +1,4 @@
-//! What holds for any mixture of weights, arrivals, drains, holds and removals.
+//! Guarantees for any mixture of weights, arrivals, drains, holds and removals.
 
 use super::model::Model;
 use super::{AHEAD, BEHIND};
@@ -22,7 +22,7 @@ enum Step {
 fn weight() -> impl Strategy<Value = Weight> {
     prop_oneof![
         2 => Just(Weight::ONE),
-        // Even over the orders of magnitude, not over the numbers.
+        // Evenly distributed over the orders of magnitude.
         3 => (-1.302f64..3.0).prop_map(|power| Weight::of(10f64.powf(power)).unwrap()),
         1 => Just(Weight::LEAST),
         1 => Just(Weight::MOST),
@@ -48,7 +48,7 @@ fn reweigh() -> BoxedStrategy<Step> {
         .boxed()
 }
 
-/// Takes the steps, then lets everything drain.
+/// Runs the steps, then drains the queue.
 fn run(weights: &mut [Weight], steps: &[Step]) -> Model {
     let mut model = Model::default();
     let name = |tenant: usize| format!("t{tenant}");
@@ -70,7 +70,7 @@ fn run(weights: &mut [Weight], steps: &[Step]) -> Model {
     model
 }
 
-/// A fixed seed, so that a run says the same about the same code.
+/// A fixed seed makes runs reproducible.
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 256, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nobody_is_far_from_its_share_while_weights_stay(
+    fn no_tenant_is_far_from_its_share_while_weights_stay(
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(step(), 1..250),
     ) {
@@ -87,9 +87,9 @@ proptest! {
         prop_assert!(model.ahead <= AHEAD && model.behind <= BEHIND, "{} ahead, {} behind", model.ahead, model.behind);
     }
 
-    /// Behind has no such bound here, whatever the rule: see `whoever_is_last_pays_for_changes_of_weight`.
+    /// The deficit has no such bound for any algorithm: see `the_last_tenant_pays_for_changes_of_weight`.
     #[test]
-    fn nobody_is_ahead_when_weights_change(
+    fn no_tenant_is_ahead_when_weights_change(
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(reweigh(), 1..250),
     ) {
@@ -97,7 +97,7 @@ proptest! {
         prop_assert!(model.ahead <= AHEAD && model.behind <= 2.0, "{} ahead, {} behind", model.ahead, model.behind);
     }
 
-    /// A round of 100 is 100 rounds of one: the state between two picks is all there is.
+    /// A round of 100 equals 100 rounds of one: there is no state besides the one between two picks.
     #[test]
     fn the_size_of_a_batch_changes_no_order(
         tenants in prop::collection::vec((weight(), 1u64..30), 1..TENANTS),

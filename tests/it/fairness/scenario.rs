@@ -1,14 +1,14 @@
-//! How far tenants come from their shares in mixtures that were seen to break simpler rules.
+//! The deviation from fair shares in scenarios that break simpler algorithms.
 
 use super::model::Model;
 use super::{AHEAD, BEHIND};
 use crate::support::Random;
 use fairgate::fairness::Weight;
 
-/// Tenants that always have jobs, others that come with a few, and changes of weight.
+/// Tenants that always have jobs, short-lived tenants with a few, and changes of weight.
 struct Scenario {
     steady: Vec<(String, Weight)>,
-    /// New tenants a hundred picks, and their weight; random if there is none.
+    /// New tenants per hundred picks, and their weight; `None` for random weights.
     churn: u64,
     churn_weight: Option<Weight>,
     reweigh_every: Option<u64>,
@@ -37,7 +37,7 @@ impl Scenario {
         }
         for number in 0..self.picks {
             if (random.below(100) as u64) < self.churn {
-                // A tenant's number decides its weight, so that it comes back with the one it had.
+                // A tenant's number determines its weight, so that it returns with the same one.
                 let name = random.below(4000) as u64;
                 let weight = self.churn_weight.unwrap_or_else(|| Random(name).weight());
                 model.arrive(&format!("c{name}"), weight, [1, 1, 1, 2, 5][random.below(5)]);
@@ -82,10 +82,10 @@ fn mixed_weights() {
     Scenario::new(mixed()).churn(30, None).reweigh_every(20).check("mixed, both");
 }
 
-/// No rule can do better: whoever is served loses its weight, so that those who wait share its part, and the last of n
-/// is owed 1/n + 1/(n−1) + … before its turn comes. A bound on being behind needs weights that stay for a while.
+/// No algorithm can do better: a served tenant loses its weight, those who wait share its part, and the last of n is
+/// owed 1/n + 1/(n−1) + … before its turn. A bound for being behind requires weights that stay for a while.
 #[test]
-fn whoever_is_last_pays_for_changes_of_weight() {
+fn the_last_tenant_pays_for_changes_of_weight() {
     let mut model = Model::default();
     for number in 0..10 {
         model.arrive(&format!("t{number}"), Weight::MOST, 100);
@@ -99,10 +99,10 @@ fn whoever_is_last_pays_for_changes_of_weight() {
     assert!(model.ahead <= AHEAD);
 }
 
-/// A clock that took leavers off a few a pick would be slow while they still count, and a heavy tenant would get no more
-/// than a light one: 12 jobs behind with 100 of them.
+/// If departed tenants were removed only a few per pick, the clock would be slow while they still count, and a heavy
+/// tenant would get no more than a light one: 12 jobs behind with 100 of them.
 #[test]
-fn many_who_leave_at_once_do_not_slow_the_clock() {
+fn mass_departures_do_not_slow_the_clock() {
     for burst in [4, 100, 400] {
         let mut model = Model::default();
         for (name, weight) in skewed(100) {

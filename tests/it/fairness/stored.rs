@@ -1,5 +1,5 @@
-//! A fair queue on a real Redis, moved by the store's own verbs, and the model beside it: both are fed alike, and must
-//! agree after every step.
+//! A fair queue in a real Redis, changed by store operations, and its model: both get the same input and must agree
+//! after every step.
 
 use super::model::Model;
 use crate::support::{TestApp, json};
@@ -49,12 +49,12 @@ impl FairQueueEnv {
         env
     }
 
-    /// The token of the rule's lock.
+    /// The token of the planner lock.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// A main queue of its own, and with it a fair queue. It holds a job, so that none passes straight through.
+    /// Creates a main queue, and with it a fair queue. The main queue holds a job, so that none passes through.
     pub async fn queue(&self) -> StoredQueue<'_> {
         let name = format!("q{}", self.queues.fetch_add(1, Ordering::SeqCst));
         self.client.enqueue_into(&name).await;
@@ -69,20 +69,20 @@ impl FairQueueEnv {
     }
 }
 
-/// One fair queue, twice.
+/// A fair queue in Redis and its model.
 pub struct StoredQueue<'a> {
     env: &'a FairQueueEnv,
     pub name: String,
     pub model: Model,
-    /// Ids of staged jobs by tenant, in their order.
+    /// Ids of staged jobs by tenant, in order.
     staged: BTreeMap<String, VecDeque<String>>,
     owners: HashMap<String, String>,
-    /// Jobs of the main queue that are accounted for.
+    /// The number of jobs of the main queue that were read before.
     seen: isize,
 }
 
 impl StoredQueue<'_> {
-    /// Jobs come in, in one request as far as it goes.
+    /// Enqueues jobs, in as few requests as possible.
     pub async fn arrive(&mut self, arrivals: &[(&str, u64)]) {
         let tenants: Vec<&str> =
             arrivals.iter().flat_map(|(tenant, jobs)| std::iter::repeat_n(*tenant, *jobs as usize)).collect();
@@ -110,7 +110,7 @@ impl StoredQueue<'_> {
         self.check().await;
     }
 
-    /// One of a tenant's staged jobs is cancelled, if it has any.
+    /// Cancels one of a tenant's staged jobs, if it has any.
     pub async fn cancel(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().cancel(&id).await.unwrap();
@@ -118,7 +118,7 @@ impl StoredQueue<'_> {
         self.check().await;
     }
 
-    /// One of a tenant's staged jobs is activated by hand, if it has any.
+    /// Activates one of a tenant's staged jobs, if it has any.
     pub async fn activate(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().activate(&id).await.unwrap();
@@ -134,7 +134,7 @@ impl StoredQueue<'_> {
         id
     }
 
-    /// Promotes in one call; whose jobs, in their order.
+    /// Promotes in one call; returns the tenants of the jobs in order.
     pub async fn promote(&mut self, jobs: u64) -> Vec<String> {
         let env = self.env;
         let outcome = env.store().promote(&env.rule.name, &env.token, &self.name, jobs).await.unwrap();
@@ -157,7 +157,7 @@ impl StoredQueue<'_> {
         order
     }
 
-    /// Promotes until nobody waits.
+    /// Promotes until no tenant waits.
     pub async fn drain(&mut self) -> Vec<String> {
         let mut order = Vec::new();
         while self.model.queue.waiting() > 0 {
@@ -171,7 +171,7 @@ impl StoredQueue<'_> {
         self.staged.values().map(|ids| ids.len() as u64).sum()
     }
 
-    /// Keys of this fair queue but its own hash.
+    /// The keys of this fair queue, without its own hash.
     pub async fn keys(&self) -> Vec<String> {
         self.env.redis.keys_with(&format!("fair:{}:{}:", self.env.rule.name, self.name)).await
     }
@@ -185,7 +185,7 @@ impl StoredQueue<'_> {
         ids
     }
 
-    /// Clock, total, who leaves when, and every waiting tenant's start: bit for bit.
+    /// Compares the clock, the total, the departures and the start of every waiting tenant, bit for bit.
     async fn check(&self) {
         let (queue, rule) = (&self.model.queue, &self.env.rule.name);
         let mut survey = self.env.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();

@@ -1,11 +1,12 @@
-//! What tenants get from the real scripts, measured against fluid sharing: the model beside each queue checks every pick.
+//! Shares from the real scripts, compared with fluid sharing: the model of each queue checks every pick.
 
 use super::stored::{FairQueueEnv, StoredQueue};
 use super::{AHEAD, BEHIND};
 use crate::support::Random;
 use fairgate::fairness::Weight;
 
-/// `heavy` and the names that begin so weigh 100, `mixed…` anything from 0.05 to 1,000, `burst…` the most; all others 1.
+/// Starts an environment in which `heavy…` has weight 100, `mixed…` from 0.05 to 1,000, `burst…` the maximum, and all
+/// others 1.
 async fn open_env() -> FairQueueEnv {
     let mut random = Random(9);
     let hundred = Weight::of(100.0).unwrap();
@@ -30,7 +31,7 @@ fn assert_fair(stored: &StoredQueue<'_>, label: &str) {
     assert!(ahead <= AHEAD && behind <= BEHIND, "{label}: {ahead} ahead, {behind} behind");
 }
 
-/// Rounds of random size, between which new tenants come with a job or two.
+/// Runs rounds of random size with new tenants of one or two jobs between them.
 async fn churn(stored: &mut StoredQueue<'_>, name: &str, rounds: u64) {
     let mut random = Random(3);
     for _ in 0..rounds {
@@ -59,7 +60,7 @@ async fn one_heavy_tenant_among_a_hundred_light_ones() {
 }
 
 #[tokio::test]
-async fn crowds_that_leave_at_once_and_weights_of_all_sizes() {
+async fn mass_departures_and_weights_of_all_sizes() {
     let env = open_env().await;
     let mut stored = env.queue().await;
     arrive(&mut stored, &numbered("mixed", 60), 15).await;

@@ -1,4 +1,4 @@
-//! What once went wrong in planners like this one, on the real scripts.
+//! Known faults of similar planners, tested on the real scripts.
 
 use super::stored::FairQueueEnv;
 use fairgate::fairness::Weight;
@@ -29,7 +29,7 @@ async fn five_hundred_held_tenants_do_not_hide_runnable_ones() {
     stored.arrive(&held.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
     stored.arrive(&[("z", 4), ("y", 4)]).await;
     assert_eq!(stored.promote(3).await, ["y", "z", "y"]);
-    // Held while they wait, among others that wait.
+    // Tenants held while they wait, among others that wait.
     stored.reweigh(&held.iter().map(|name| (name.as_str(), Weight::MOST)).collect::<Vec<_>>()).await;
     assert!(stored.promote(5).await.iter().all(|name| name.starts_with("held")));
     stored.reweigh(&held.iter().map(|name| (name.as_str(), Weight::HELD)).collect::<Vec<_>>()).await;
@@ -49,8 +49,8 @@ async fn a_drained_tenant_comes_back_without_credit() {
     stored.arrive(&[("a", 200), ("b", 1)]).await;
     stored.promote(60).await;
     stored.arrive(&[("b", 60)]).await;
-    assert_eq!(count(&stored.promote(20).await, "b"), 10, "no more than its share for having been away");
-    // Nor does one gain that brings one job at a time.
+    assert_eq!(count(&stored.promote(20).await, "b"), 10, "an absence gives no more than the share");
+    // A tenant that enqueues one job at a time has no advantage either.
     let mut dripping = env.queue().await;
     dripping.arrive(&[("a", 100)]).await;
     let mut got = 0;

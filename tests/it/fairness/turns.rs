@@ -1,4 +1,4 @@
-//! Whose turn it is when tenants idle, drain, return, are held or cannot be served.
+//! The order of tenants that idle, drain, return, are held or cannot be served.
 
 use super::model::Model;
 use fairgate::fairness::Weight;
@@ -48,7 +48,7 @@ fn a_drained_tenant_that_comes_back_gets_no_credit() {
     steady.arrive("b", Weight::ONE, 300);
     let mut got = 0;
     for _ in 0..200 {
-        // One job at a time, as soon as the last has gone: no better than a backlog.
+        // One job at a time, each as soon as the last is gone, gives no advantage over a backlog.
         if dripping.queue.tenant("b").is_none_or(|tenant| tenant.jobs == 0) {
             dripping.arrive("b", Weight::ONE, 1);
         }
@@ -59,7 +59,7 @@ fn a_drained_tenant_that_comes_back_gets_no_credit() {
 }
 
 #[test]
-fn a_held_tenant_pins_nothing() {
+fn a_held_tenant_does_not_pin_the_clock() {
     let mut with = Model::default();
     let mut without = Model::default();
     for model in [&mut with, &mut without] {
@@ -70,7 +70,7 @@ fn a_held_tenant_pins_nothing() {
     picks(&mut with, 10);
     with.reweigh("h", Weight::HELD);
     picks(&mut with, 3);
-    assert_eq!(with.queue.total(), 3000, "its leaving time is over");
+    assert_eq!(with.queue.total(), 3000, "its departure time has passed");
     picks(&mut without, 30);
     let got = picks(&mut with, 300);
     assert_eq!(got.matches('a').count(), picks(&mut without, 300).matches('a').count());
@@ -96,7 +96,7 @@ fn a_tenant_that_cannot_be_served_does_not_pin_the_clock() {
 }
 
 #[test]
-fn holding_is_no_way_to_get_ahead() {
+fn holding_gives_no_advantage() {
     let mut model = Model::default();
     model.arrive("a", Weight::ONE, 500);
     model.arrive("b", Weight::ONE, 500);
@@ -125,7 +125,7 @@ fn removal_is_not_charged() {
 }
 
 #[test]
-fn bounds_and_lags_are_told() {
+fn bounds_and_lags_are_reported() {
     let mut model = Model::default();
     model.arrive("a", weight(3.0), 10);
     model.arrive("b", weight(2.0), 10);
@@ -136,7 +136,7 @@ fn bounds_and_lags_are_told() {
     assert_eq!((model.queue.lag("c"), model.queue.wait_bound("c")), (None, None));
 }
 
-/// As the scripts have it, which keep no more of such a tenant than when it leaves.
+/// Like the scripts, which keep only the departure time of such a tenant.
 #[test]
 fn a_new_weight_changes_nothing_about_a_tenant_without_jobs() {
     let mut model = Model::default();

@@ -1,10 +1,10 @@
-//! Jobs that end without success: cancelled ones, and dead letters, which may be revived.
+//! Jobs that end without success: cancelled jobs, and dead letters, which can be retried.
 
 use super::{MINUTE, NOBODY, NOON, SECOND};
 use crate::support::{TestApp, json};
 
 #[tokio::test]
-async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
+async fn any_unfinished_job_can_be_cancelled_and_is_in_no_queue_afterwards() {
     let app = TestApp::start_at(NOON).await;
     let available = app.client.enqueue_into("q").await;
     let active = app.client.enqueue_into("active").await;
@@ -28,7 +28,7 @@ async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
     }
     let beat = json!({"worker_id": "w1", "active_jobs": [active]});
     let answer = app.client.post("/v1/workers/heartbeat", beat).await.expect(200);
-    assert_eq!(answer.at("/cancelled_jobs"), &json!([active]), "its worker is told");
+    assert_eq!(answer.at("/cancelled_jobs"), &json!([active]), "its worker is notified");
     app.client.ack(&active).await.expect(409);
     app.clock.advance(60 * MINUTE);
     let queues = json!({"queues": ["q", "active", "default", "retryable"], "count": 10});
@@ -39,7 +39,7 @@ async fn any_unfinished_job_can_be_cancelled_and_is_then_nowhere() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_can_be_found_revived_and_deleted() {
+async fn a_dead_letter_can_be_found_retried_and_deleted() {
     let app = TestApp::start_at(NOON).await;
     let mut ids = Vec::new();
     for (queue, kind) in [("a", "Smtp"), ("b", "Http"), ("b", "Smtp")] {

@@ -1,4 +1,4 @@
-//! What workers are handed, in which order, and what they say of it: twice, or of several jobs at once.
+//! Fetch and ack: order of jobs, repeated acks, and acks of several jobs.
 
 use super::{NOBODY, NOON, SECOND};
 use crate::support::{TestApp, json};
@@ -81,7 +81,7 @@ async fn a_second_ack_is_a_conflict_unless_it_carries_the_same_key() {
     let original = send("k1").await.expect(200);
     app.clock.advance(SECOND);
     let replayed = send("k1").await.expect(200);
-    assert_eq!(replayed.at("/job"), original.at("/job"), "the first answer again");
+    assert_eq!(replayed.at("/job"), original.at("/job"), "the first response again");
     send("k2").await.expect(409);
 }
 

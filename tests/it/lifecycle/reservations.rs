@@ -1,10 +1,10 @@
-//! How long a job is its worker's: until it is handed back, or not heard of for too long.
+//! Reservations: a job belongs to its worker until it is returned or the worker is silent for too long.
 
 use super::{MINUTE, NOON, SECOND};
 use crate::support::{TestApp, json};
 
 #[tokio::test]
-async fn a_job_that_is_handed_back_keeps_its_place_and_its_attempts() {
+async fn a_returned_job_keeps_its_place_and_its_attempts() {
     let app = TestApp::start_at(NOON).await;
     let (first, second) = (app.client.enqueue_into("q").await, app.client.enqueue_into("q").await);
     app.client.fetch("q", 1).await;
@@ -15,7 +15,7 @@ async fn a_job_that_is_handed_back_keeps_its_place_and_its_attempts() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_lapses_makes_the_job_available_at_once() {
+async fn an_expired_reservation_makes_the_job_available_at_once() {
     let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue_into("q").await;
     let body = json!({"queues": ["q"], "worker_id": "w1", "visibility_timeout_ms": 5000});
@@ -31,7 +31,7 @@ async fn a_reservation_that_lapses_makes_the_job_available_at_once() {
 }
 
 #[tokio::test]
-async fn a_job_without_attempts_left_is_discarded_when_its_reservation_lapses() {
+async fn a_job_without_attempts_left_is_discarded_when_its_reservation_expires() {
     let app = TestApp::start_at(NOON).await;
     let retry = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
     let id = app.client.enqueue(json!({"type": "test.job", "args": [], "retry": retry})).await;

@@ -1,4 +1,4 @@
-//! A job that fails: whether it runs again, and when.
+//! Retries of failed jobs and their times.
 
 use super::{NOON, SECOND};
 use crate::support::{TestApp, json};
@@ -64,11 +64,11 @@ async fn jitter_spreads_retries_within_its_bounds() {
         delays.insert(app.client.nack(&id).await.expect(200).at("/retry_delay_ms").as_i64().unwrap());
     }
     assert!(delays.iter().all(|delay| (5000..=15_000).contains(delay)), "{delays:?}");
-    assert!(delays.len() > 10, "they differ: {delays:?}");
+    assert!(delays.len() > 10, "the delays differ: {delays:?}");
 }
 
 #[tokio::test]
-async fn what_a_handler_says_of_its_error_decides() {
+async fn the_error_of_a_handler_decides_about_a_retry() {
     let app = TestApp::start_at(NOON).await;
     let retry = json!({"max_attempts": 5, "non_retryable_errors": ["auth.*", "Fatal"], "on_exhaustion": "dead_letter"});
     for (error, state, dead) in [

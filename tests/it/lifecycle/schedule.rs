@@ -1,4 +1,4 @@
-//! When a job may start, and until when.
+//! Scheduled start and expiry of jobs.
 
 use super::{NOON, SECOND};
 use crate::support::{TestApp, json};
@@ -30,7 +30,7 @@ async fn a_job_that_was_not_started_in_time_is_discarded() {
     let scheduled = app.client.enqueue(scheduled).await;
     let fresh = app.client.enqueue_into("default").await;
     app.clock.advance(5 * SECOND);
-    assert_eq!(app.client.fetch("default", 1).await.job_ids(), [fresh], "the same fetch goes on to the next job");
+    assert_eq!(app.client.fetch("default", 1).await.job_ids(), [fresh], "the same fetch continues with the next job");
     for (id, kind) in [(expiring, "expired"), (by_ttl, "enqueue_ttl_expired"), (scheduled, "expired")] {
         let job = app.client.job(&id).await;
         assert_eq!((&job["state"], &job["error"]["type"]), (&json!("discarded"), &json!(kind)), "{job}");

@@ -1,10 +1,10 @@
-//! Workers that fall silent, say goodbye or want nothing, and what becomes of their jobs.
+//! Workers that go silent, deregister or go quiet, and the effect on their jobs.
 
 use super::{MINUTE, NOON, SECOND};
 use crate::support::{TestApp, json};
 
 #[tokio::test]
-async fn a_silent_worker_is_dead_and_its_jobs_go_on() {
+async fn a_silent_worker_is_dead_and_its_jobs_are_retried() {
     let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue_into("q").await;
     app.client.post("/v1/workers/register", json!({"worker": {"worker_id": "w1", "concurrency": 2}})).await.expect(200);
@@ -30,7 +30,7 @@ async fn a_worker_that_only_fetches_is_not_watched() {
 }
 
 #[tokio::test]
-async fn a_worker_that_says_goodbye_hands_its_jobs_back() {
+async fn a_worker_that_deregisters_returns_its_jobs() {
     let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue_into("q").await;
     app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await.expect(200);
@@ -52,7 +52,7 @@ async fn a_worker_that_is_not_running_gets_nothing() {
     assert_eq!(app.client.fetch("q", 1).await.job_ids().len(), 1);
 }
 
-/// More than one call extends.
+/// More jobs than one call extends.
 #[tokio::test]
 async fn a_heartbeat_extends_all_jobs_that_it_names() {
     let app = TestApp::start_at(NOON).await;

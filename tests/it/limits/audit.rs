@@ -1,4 +1,4 @@
-//! What must hold of the keys in Redis at any moment, whatever happened before.
+//! Invariants of the keys in Redis that hold at any time.
 
 use crate::support::TestApp;
 use fairgate::job::LimitKey;
@@ -10,14 +10,14 @@ const PREFIX: &str = "fg:{default}:";
 
 type Scores = Vec<(String, f64)>;
 
-/// Everything about lanes and limits that Redis holds.
+/// All data about lanes and limits in Redis.
 #[derive(Default)]
 struct Keys {
     /// By queue and lane: ids and scores.
     lanes: BTreeMap<(String, String), Scores>,
-    /// By queue: lanes that may run, with the score of their first job; those of tenants from behind their level.
+    /// By queue: lanes that may run, with the score of their first job; lanes of tenants are found through their level.
     ready: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Queues that have an entry of their own in `live`.
+    /// Queues with an entry in `live`.
     live: BTreeSet<String>,
     parked: BTreeMap<(String, String), String>,
     /// By limit and queue: lanes and scores.
@@ -33,7 +33,7 @@ struct Keys {
     jobs: BTreeMap<String, (String, String, String)>,
 }
 
-/// The replies to one command for each of some keys, with the rest of the key's name.
+/// Runs one command for each key; returns the replies with the rest of the key's name.
 async fn read<T: FromRedisValue>(
     connection: &mut MultiplexedConnection,
     keys: &[String],
@@ -97,7 +97,7 @@ impl Keys {
             let parts: Vec<&str> = text.split('\u{1e}').collect();
             let fixed: Vec<&str> = parts[1].split('\u{1f}').collect();
             let state = parts[0].split('\u{1f}').next().unwrap_or_default();
-            // Where tenants have slots of their own, they are part of the lane in which the job waited.
+            // With concurrency limits per tenant, the tenant is part of the name of the job's lane.
             let tenant = fixed[3..].chunks_exact(2).find(|pair| pair[0] == "tenant").map_or("_default", |pair| pair[1]);
             let is_strict = keys.state.get("policy").is_some_and(|letters| letters.contains('x'));
             let own = if is_strict { format!(";s=1;t={tenant}") } else { String::new() };
@@ -125,7 +125,7 @@ impl Keys {
 /// Keys of the limits that a lane is under.
 fn limits_of(queue: &str, lane: &str) -> Vec<String> {
     let part = |name: &str| lane.split(';').find_map(|part| part.strip_prefix(name).map(str::to_owned));
-    // Part of a key is under that key as well.
+    // A partition of a key is under that key as well.
     let whole = part("k=").and_then(|key| key.split_once('|').map(|(whole, _)| whole.to_owned()));
     let mut keys: Vec<String> = [part("k="), whole, part("y=")].into_iter().flatten().collect();
     if let (Some(_), Some(tenant)) = (part("s="), part("t=")) {
@@ -134,7 +134,7 @@ fn limits_of(queue: &str, lane: &str) -> Vec<String> {
     keys
 }
 
-/// Fails the test if something does not agree with something else.
+/// Fails the test if the keys are inconsistent.
 pub(super) async fn audit(app: &TestApp) {
     let keys = Keys::read(app).await;
     audit_lanes(&keys);
@@ -169,10 +169,10 @@ fn audit_lanes(keys: &Keys) {
     assert!(strays.is_empty(), "in exactly one place: {strays:?} {places:?}");
     let waiting: usize = keys.waits.values().map(BTreeMap::len).sum();
     let parked = keys.state.get("parked").map_or(0, |number| number.parse().unwrap());
-    assert_eq!((waiting, parked), (keys.parked.len(), keys.parked.len()), "who waits is parked, and counted");
+    assert_eq!((waiting, parked), (keys.parked.len(), keys.parked.len()), "waiting lanes are parked and counted");
     let alive: BTreeSet<String> =
         keys.ready.iter().filter(|(_, lanes)| !lanes.is_empty()).map(|(queue, _)| queue.clone()).collect();
-    assert_eq!(keys.live, alive, "queues that have something ready");
+    assert_eq!(keys.live, alive, "queues with ready lanes");
 }
 
 fn audit_counts(keys: &Keys) {
@@ -191,7 +191,7 @@ fn audit_counts(keys: &Keys) {
     }
     let active: BTreeSet<String> =
         keys.jobs.iter().filter(|(_, job)| job.0 == "active").map(|(id, _)| id.clone()).collect();
-    assert_eq!(keys.leases, active, "the leases are what runs");
+    assert_eq!(keys.leases, active, "leases match the active jobs");
 }
 
 fn audit_limits(keys: &Keys) {
@@ -216,7 +216,7 @@ fn audit_limits(keys: &Keys) {
         let leased =
             keys.jobs.iter().filter(|(_, (state, queue, lane))| state == "active" && under(limit, queue, lane));
         let leased: BTreeSet<String> = leased.map(|(id, _)| id.clone()).collect();
-        assert_eq!(keys.runs.get(limit).cloned().unwrap_or_default(), leased, "what runs under {limit}");
+        assert_eq!(keys.runs.get(limit).cloned().unwrap_or_default(), leased, "active jobs under {limit}");
     }
     let known = |limit: &String| keys.limits.contains_key(limit);
     assert!(keys.runs.keys().all(known) && keys.at.keys().all(known), "a limit's parts have a limit");
@@ -226,8 +226,8 @@ fn priority(lane: &str) -> i32 {
     lane.split(';').next().unwrap()[1..].parse().expect("a lane begins with its priority")
 }
 
-/// Nobody waits where there is room. Where time alone will tell, somebody will look then: at a ready lane that goes first
-/// anyway, or at those who wait.
+/// No lane waits for a limit with free slots. If only time can free one, a later check is scheduled: on a ready lane
+/// that goes first anyway, or on the waiting lanes.
 async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
     for ((limit, queue), lanes) in &keys.waits {
         let state =
@@ -245,6 +245,6 @@ async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
         let ends = state.hold_until.is_some() || state.overridden.flatten().is_some();
         let by_time = room == 0 && (ends || !is_full && (is_used_up || state.next_start > state.now));
         let is_led = ready.iter().any(|priority| *priority >= first);
-        assert!(!by_time || is_led || wake.is_some(), "somebody looks at {limit} again: {state:?}");
+        assert!(!by_time || is_led || wake.is_some(), "a check of {limit} is scheduled: {state:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Never more at once than a limit says, whoever asks.
+//! Concurrency limits are never exceeded, with any number of workers.
 
 use super::{LimitsEnv, concurrency, job, request};
 use crate::support::{TestApp, json};
@@ -6,7 +6,7 @@ use fairgate::store::{Ack, EventFilter, Layer};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// How many ran at each moment, from the log that Redis keeps: the highest, and the last.
+/// The maximum and the final number of running jobs, from the events in Redis.
 async fn history(app: &TestApp) -> (usize, usize) {
     let page = app.store().events(&EventFilter::default(), None, 100_000).await.unwrap().unwrap();
     let (mut running, mut most) = (HashSet::new(), 0);
@@ -21,9 +21,9 @@ async fn history(app: &TestApp) -> (usize, usize) {
     (most, running.len())
 }
 
-/// RL-001: 64 callers, one key, concurrency 7.
+/// RL-001: 64 concurrent callers, one key,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_64_callers_at_once_never_more_than_7_hold_a_job() {
+async fn of_64_concurrent_callers_at_most_7_have_a_job() {
     const JOBS: usize = 600;
     let app = Arc::new(TestApp::start().await);
     let jobs = vec![job("q", 0, json!({"key": "k", "concurrency": 7})); JOBS];
@@ -59,17 +59,17 @@ async fn a_limit_holds_inside_one_request_and_inside_a_group_of_requests() {
     let first = env.fetch("q", 20).await;
     assert_eq!(first.len(), 5);
     env.ack_all(&first).await;
-    // Sent together, they go as one call.
+    // Sent concurrently, they are one call.
     let store = env.store();
     let requests = (0..10).map(|worker| store.fetch(request(&format!("w{worker}"), &["q"], 2)));
     let leased = futures_util::future::join_all(requests).await;
     let sizes: Vec<usize> = leased.into_iter().map(|leased| leased.unwrap().deliver().len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 5, "{sizes:?}");
-    assert_eq!(sizes[..2], [2, 2], "whoever came first: {sizes:?}");
+    assert_eq!(sizes[..2], [2, 2], "in order of arrival: {sizes:?}");
     env.audit().await;
 }
 
-/// RL-002: what one key uses up is no other's.
+/// RL-002: keys are independent of each other.
 #[tokio::test]
 async fn each_key_has_its_own_slots() {
     let env = LimitsEnv::open().await;
@@ -80,7 +80,7 @@ async fn each_key_has_its_own_slots() {
     env.audit().await;
 }
 
-/// RL-003, RL-004: jobs behind a blocked one go, the blocked ones stay available and come first when a slot is free.
+/// RL-003, RL-004: jobs behind a blocked one run; blocked jobs stay available and come first when a slot is free.
 #[tokio::test]
 async fn a_blocked_job_is_skipped_and_keeps_its_place() {
     let env = LimitsEnv::open().await;
@@ -107,9 +107,9 @@ async fn concurrency_0_pauses_a_key() {
     env.audit().await;
 }
 
-/// The last enqueued numbers are the key's, and whoever waits under the old ones is looked at.
+/// The last enqueued limits apply to the key, and lanes that wait under the old ones are checked again.
 #[tokio::test]
-async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
+async fn the_last_enqueued_limits_apply_and_wake_waiting_lanes() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 5).await, jobs[..1]);
@@ -123,9 +123,9 @@ async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
     env.audit().await;
 }
 
-/// Also where the job with new numbers does not come to its queue yet, or comes with others.
+/// The same if the job with new limits is scheduled, or part of a batch.
 #[tokio::test]
-async fn numbers_come_with_jobs_that_wait_elsewhere() {
+async fn limits_of_scheduled_and_batched_jobs_apply() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 5).await, jobs[..1]);

@@ -1,11 +1,11 @@
-//! Skipping costs nothing: what Redis does for one FETCH does not depend on how many wait for a limit.
+//! Skipping is free: the Redis commands of a FETCH do not depend on the number of jobs that wait for a limit.
 
 use super::{LimitsEnv, concurrency, job};
 use crate::support::json;
 use fairgate::store::Layer;
 use serde_json::Value;
 
-/// What Redis carries out for one FETCH of one job, which must be there or not, by command.
+/// The Redis commands, by name, of a FETCH of one job; asserts that the job exists, or does not.
 async fn fetch_costs(env: &LimitsEnv, queue: &str, expected: usize) -> Vec<(String, u64)> {
     let mut connection = env.redis.connection().await;
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.unwrap();
@@ -21,7 +21,7 @@ async fn fetch_costs(env: &LimitsEnv, queue: &str, expected: usize) -> Vec<(Stri
     costs
 }
 
-/// Fetches in vain until nothing moves any more.
+/// Fetches without result until no lane moves any more.
 async fn settle(env: &LimitsEnv, queue: &str) {
     let parked = async || {
         let number: Option<u64> = env.redis.command(&["HGET", "fg:{default}:state", "parked"]).await;
@@ -36,7 +36,7 @@ async fn settle(env: &LimitsEnv, queue: &str) {
     }
 }
 
-/// A env where so many jobs of a queue are blocked, spread over keys, and then one that can run.
+/// Starts an environment in which a number of blocked jobs, spread over keys, lie before one that can run.
 async fn blocked(jobs: usize, keys: usize) -> Vec<(String, u64)> {
     let env = LimitsEnv::open().await;
     env.push("elsewhere", json!({"key": "warm", "concurrency": 1})).await;
@@ -59,9 +59,9 @@ async fn blocked_jobs_ahead_of_one_that_can_run_cost_its_fetch_nothing() {
     assert_eq!(blocked(2000, 500).await, none, "2,000 on 500 keys");
 }
 
-/// A full queue is skipped as a whole: its lanes do not move. (100,000 lanes would take a debug build minutes to fill.)
+/// A queue at its limit is skipped as a whole:
 #[tokio::test]
-async fn a_full_queue_is_skipped_whole_however_many_lanes_it_has() {
+async fn a_full_queue_is_skipped_as_a_whole_with_any_number_of_lanes() {
     let mut costs = Vec::new();
     for lanes in [10, 20_000] {
         let env = LimitsEnv::open().await;
@@ -80,7 +80,7 @@ async fn a_full_queue_is_skipped_whole_however_many_lanes_it_has() {
     assert!(costs[0].iter().map(|(_, calls)| calls).sum::<u64>() < 20, "{:?}", costs[0]);
 }
 
-/// One slot that is free wakes one lane, not all that wait for it.
+/// One free slot wakes one lane, not all that wait for it.
 #[tokio::test]
 async fn a_free_slot_wakes_one_of_many() {
     let mut costs = Vec::new();
@@ -100,9 +100,9 @@ async fn a_free_slot_wakes_one_of_many() {
     assert!(total(&costs[1]) <= total(&costs[0]) + 2, "{costs:?}");
 }
 
-/// An empty fetch writes nothing, also where jobs wait for limits.
+/// An empty fetch writes nothing, even if jobs wait for limits.
 #[tokio::test]
-async fn a_fetch_in_vain_writes_nothing() {
+async fn an_empty_fetch_writes_nothing() {
     let env = LimitsEnv::open().await;
     env.push_many(5, "q", json!({"key": "k", "concurrency": 0})).await;
     settle(&env, "q").await;

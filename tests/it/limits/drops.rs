@@ -1,4 +1,4 @@
-//! `on_limit: drop`: what cannot start at once is discarded.
+//! `on_limit: drop`: a job that cannot start at once is discarded.
 
 use super::LimitsEnv;
 use crate::support::json;
@@ -10,7 +10,7 @@ fn limited(most: u32) -> Value {
 }
 
 #[tokio::test]
-async fn what_cannot_start_is_discarded_and_told() {
+async fn a_job_that_cannot_start_is_discarded_and_reported() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", limited(1)).await;
     assert_eq!(env.fetch("q", 9).await, jobs[..1]);
@@ -27,13 +27,13 @@ async fn what_cannot_start_is_discarded_and_told() {
     env.audit().await;
     env.ack(&jobs[0]).await;
     let next = env.push("q", limited(1)).await;
-    assert_eq!(env.fetch("q", 9).await, [next], "nothing of it lasts");
+    assert_eq!(env.fetch("q", 9).await, [next], "nothing of it remains");
     env.audit().await;
 }
 
-/// 32 a call; what is behind them flows, and nothing is told of calls that dropped nothing.
+/// Each call drops at most 32 jobs; jobs behind them still run, and calls that dropped nothing emit no event.
 #[tokio::test]
-async fn a_crowd_is_dropped_in_steps() {
+async fn many_jobs_are_dropped_in_steps() {
     let env = LimitsEnv::open().await;
     env.push_many(100, "q", limited(0)).await;
     let behind = env.push_many(3, "q", json!(null)).await;
@@ -54,9 +54,9 @@ async fn a_crowd_is_dropped_in_steps() {
     env.audit().await;
 }
 
-/// Only jobs that say so are dropped, even under the same key.
+/// Only jobs with `drop` are dropped, even under the same key.
 #[tokio::test]
-async fn who_waits_under_the_same_key_is_not_dropped() {
+async fn jobs_that_wait_under_the_same_key_are_not_dropped() {
     let env = LimitsEnv::open().await;
     let waits = env.push_many(2, "q", json!({"key": "k", "concurrency": 1})).await;
     let drops = env.push("q", limited(1)).await;
@@ -67,7 +67,7 @@ async fn who_waits_under_the_same_key_is_not_dropped() {
     env.audit().await;
 }
 
-/// A job that waits for its retry is dropped when that comes at a bad time, like a new one.
+/// A retry that is due while the limit is reached is dropped like a new job.
 #[tokio::test]
 async fn a_retry_is_dropped_as_well() {
     let env = LimitsEnv::open().await;

@@ -1,4 +1,4 @@
-//! RL-006: what is told of limits, once for each lane and change.
+//! RL-006: events about limits, one per lane and change.
 
 use super::{LimitsEnv, NOON, SECOND, concurrency};
 use crate::support::json;
@@ -7,7 +7,7 @@ use fairgate::store::Layer;
 use std::slice::from_ref;
 
 #[tokio::test]
-async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
+async fn blocking_and_releasing_a_lane_are_reported_once_each() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
     assert_eq!(env.fetch("q", 2).await, jobs[..1]);
@@ -28,7 +28,7 @@ async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
 }
 
 #[tokio::test]
-async fn each_strategy_has_its_numbers() {
+async fn each_strategy_reports_its_figures() {
     let env = LimitsEnv::open().await;
     for (queue, limit) in [
         ("a", json!({"key": "a", "rate": {"limit": 2, "period": "PT1S"}})),
@@ -61,9 +61,9 @@ async fn each_strategy_has_its_numbers() {
     env.audit().await;
 }
 
-/// A queue's own limit is told of by the queue, not by each of its lanes.
+/// A queue's own limit is reported for the queue, not for each of its lanes.
 #[tokio::test]
-async fn a_full_queue_is_told_of_once() {
+async fn a_full_queue_is_reported_once() {
     let env = LimitsEnv::open().await;
     env.set("queue:q", Layer::Admin, concurrency(1), None).await;
     let mut jobs = Vec::new();
@@ -81,11 +81,11 @@ async fn a_full_queue_is_told_of_once() {
     let released = json!({"key": "queue:q", "strategy": "concurrency", "job_id": jobs[1], "waited_ms": 700});
     assert_eq!(env.event_data("rate_limit.released").await, [released]);
     assert!(env.fetch("q", 1).await.is_empty());
-    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), 2, "a change again");
+    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), 2, "another change");
     env.audit().await;
 }
 
-/// Where there is nothing left to hold back, nothing was exceeded.
+/// If no job is left to delay, no limit was exceeded.
 #[tokio::test]
 async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
     let env = LimitsEnv::open().await;
@@ -96,9 +96,9 @@ async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
     assert_eq!(env.limit("k").await.resets_at, Some(NOON + SECOND));
 }
 
-/// The list of limits, and what each says.
+/// The list of limits, and each of them.
 #[tokio::test]
-async fn limits_are_listed_with_who_waits() {
+async fn limits_are_listed_with_waiting_jobs() {
     let env = LimitsEnv::open().await;
     for key in ["a", "b", "c"] {
         env.push_many(3, "q", json!({"key": key, "concurrency": 1})).await;

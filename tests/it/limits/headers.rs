@@ -1,4 +1,4 @@
-//! `X-RateLimit-*`: on responses that a limit concerns, and on no others.
+//! `X-RateLimit-*`: on responses about jobs under a limit, and on no others.
 
 use super::{LimitsEnv, NOON, SECOND, concurrency, job};
 use crate::support::{Answer, json};
@@ -17,7 +17,7 @@ fn at(ms: i64) -> String {
 const NONE: [&str; 3] = ["", "", ""];
 
 #[tokio::test]
-async fn a_fetch_tells_of_the_limit_of_its_job() {
+async fn a_fetch_reports_the_limit_of_its_job() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
     client.enqueue_into("plain").await;
@@ -29,17 +29,17 @@ async fn a_fetch_tells_of_the_limit_of_its_job() {
     assert_eq!(headers(&client.fetch("q", 2).await), ["5", "2", &reset]);
     client.enqueue_into("plain").await;
     assert_eq!(headers(&client.fetch("plain", 1).await), NONE, "the job is under no limit");
-    assert_eq!(headers(&client.fetch("empty", 1).await), NONE, "no limit holds anything back there");
+    assert_eq!(headers(&client.fetch("empty", 1).await), NONE, "no limit delays jobs there");
 }
 
 #[tokio::test]
-async fn a_fetch_that_a_limit_leaves_empty_tells_of_that_limit() {
+async fn a_fetch_left_empty_by_a_limit_reports_that_limit() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
     env.push_many(2, "q", json!({"key": "c", "concurrency": 1})).await;
     let first = client.fetch("q", 1).await;
     assert_eq!(headers(&first), ["1", "0", &at(NOON)]);
-    // Once when the lane is stopped, and again when it waits.
+    // Once when the lane is blocked, and again when it waits.
     for _ in 0..2 {
         let empty = client.fetch("q", 1).await;
         assert_eq!((empty.job_ids().len(), headers(&empty)), (0, ["1", "0", &at(NOON)]));
@@ -51,7 +51,7 @@ async fn a_fetch_that_a_limit_leaves_empty_tells_of_that_limit() {
 }
 
 #[tokio::test]
-async fn a_queues_own_limit_and_the_tightest_of_several_are_told() {
+async fn a_queues_own_limit_and_the_tightest_of_several_are_reported() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
     env.set("queue:q", Layer::Admin, concurrency(2), None).await;
@@ -63,7 +63,7 @@ async fn a_queues_own_limit_and_the_tightest_of_several_are_told() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_not_told_of_what_others_wait_for() {
+async fn a_tenant_gets_no_limits_of_other_tenants() {
     let env = LimitsEnv::open().await;
     let of = |tenant: &str, key: &str| {
         let mut job = job("q", 0, json!({"key": key, "concurrency": 1}));
@@ -83,7 +83,7 @@ async fn a_tenant_is_not_told_of_what_others_wait_for() {
 }
 
 #[tokio::test]
-async fn enqueues_tell_of_the_limit_that_their_jobs_bring() {
+async fn enqueues_report_the_limit_of_their_jobs() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
     let limited = |key: &str| job("q", 0, json!({"key": key, "concurrency": 3}));
@@ -96,7 +96,7 @@ async fn enqueues_tell_of_the_limit_that_their_jobs_bring() {
 }
 
 #[tokio::test]
-async fn a_refusal_by_a_tenants_limit_tells_of_it() {
+async fn a_refusal_by_a_tenants_limit_reports_it() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
     let terms = json!({"limits": {"max_enqueue_rate": {"limit": 2, "period": "PT1M"}}}).to_string();

@@ -1,11 +1,11 @@
-//! What a handler learned from others: `rate_limit_until` in a nack holds that key, and nothing else.
+//! A limit reported by another service: `rate_limit_until` in a nack holds that key and nothing else.
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND};
 use crate::support::{Answer, json};
 use fairgate::job::time::rfc3339;
 use std::slice::from_ref;
 
-/// Fails a job with a hold until so many ms after noon.
+/// Nacks a job with a hold until `ms` after noon.
 async fn nack(env: &LimitsEnv, id: &str, until: i64) -> Answer {
     let error = json!({"type": "RateLimitExceeded", "message": "429 \"slow down\"",
         "rate_limit_until": rfc3339(NOON + until)});
@@ -13,7 +13,7 @@ async fn nack(env: &LimitsEnv, id: &str, until: i64) -> Answer {
 }
 
 #[tokio::test]
-async fn a_hold_stops_its_key_alone_until_its_end() {
+async fn a_hold_stops_only_its_key_until_it_ends() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(2, "q", json!({"key": "k", "concurrency": 5})).await;
     let others = env.push_many(1, "q", json!({"key": "other", "concurrency": 5})).await;
@@ -55,7 +55,7 @@ async fn of_two_holds_the_longer_wins_past_ones_are_ignored_and_none_is_longer_t
     env.audit().await;
 }
 
-/// Waiting for a limit is nobody's running time: visibility, timeout and retry delay count from the start.
+/// Waiting for a limit is not running time: visibility, timeout and retry delay count from the start.
 #[tokio::test]
 async fn time_held_is_part_of_no_other_time() {
     let env = LimitsEnv::open().await;
@@ -88,7 +88,7 @@ async fn a_hold_of_a_job_without_a_key_is_its_queues() {
     assert_eq!(env.fetch("q", 9).await, [behind, limited]);
 }
 
-/// Nobody is held who names no limit.
+/// A nack without a limit holds nothing.
 #[tokio::test]
 async fn a_job_without_a_limit_holds_nothing() {
     let env = LimitsEnv::open().await;

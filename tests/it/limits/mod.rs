@@ -1,4 +1,4 @@
-//! Limits at dispatch: what may start, who waits, and when it goes on.
+//! Limits at dispatch: which jobs may start, which wait, and when they continue.
 
 mod audit;
 mod concurrency;
@@ -6,20 +6,20 @@ mod cost;
 mod drops;
 mod events;
 mod headers;
-mod held;
 mod holds;
-mod ledger;
 mod model;
 mod overrides;
 mod planned;
 mod rate;
+mod reference;
 mod reschedule;
 mod scopes;
+mod several_limits;
 mod skipping;
 mod slots;
 mod tenants;
 mod throttle;
-mod together;
+mod wait_times;
 mod waiting;
 
 use crate::support::{NOON, TestApp, json};
@@ -54,7 +54,7 @@ impl LimitsEnv {
         LimitsEnv { app: TestApp::start_passive(change).await }
     }
 
-    /// A job under a limit, as it is sent.
+    /// Enqueues a job under a limit.
     async fn push(&self, queue: &str, rate_limit: Value) -> String {
         self.push_at(queue, 0, rate_limit).await
     }
@@ -63,7 +63,7 @@ impl LimitsEnv {
         self.client.enqueue(job(queue, priority, rate_limit)).await
     }
 
-    /// So many equal jobs.
+    /// Enqueues a number of equal jobs.
     async fn push_many(&self, jobs: usize, queue: &str, rate_limit: Value) -> Vec<String> {
         self.enqueue_all(vec![job(queue, 0, rate_limit); jobs]).await
     }
@@ -140,7 +140,7 @@ fn throttle(limit: u32, period: u64) -> Quota {
     Quota { throttle: Some(Window { limit, period }), ..Quota::default() }
 }
 
-/// The limit of a queue or type by the name that is shown, or else that of a key.
+/// Parses the shown name of a limit: of a queue, a type, or else a key.
 fn limit_key(shown: &str) -> LimitKey {
     let server = [LimitScope::Queue, LimitScope::Type]
         .into_iter()

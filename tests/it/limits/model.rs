@@ -1,6 +1,6 @@
-//! Whatever happens, FETCH gives exactly the jobs that a simple model gives, and the counts are the model's.
+//! Under random steps, FETCH returns exactly the jobs of a simple model, and the counts agree.
 
-use super::ledger::{Ledger, State};
+use super::reference::{ReferenceModel, State};
 use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
 use fairgate::job::{Failure, LimitKey, Quota};
@@ -17,7 +17,7 @@ const RETRY: i64 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// `concurrency` is what jobs of key `a` say; those of `b`, `c` and `d` always say the same.
+    /// `concurrency` is the limit in jobs of key `a`; jobs of `b`, `c` and `d` always have the same.
     Push {
         queue: &'static str,
         priority: i32,
@@ -74,7 +74,7 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// What a job of a key says of it.
+/// The limit in the jobs of a key.
 fn quota_of(key: &str, most: u32) -> Quota {
     match key {
         "a" => concurrency(most),
@@ -84,15 +84,15 @@ fn quota_of(key: &str, most: u32) -> Quota {
     }
 }
 
-/// The server and the model, which are told the same.
+/// The server and the model, which get the same steps.
 struct Pair<'a> {
     env: &'a LimitsEnv,
-    ledger: Ledger,
+    reference: ReferenceModel,
 }
 
 impl Pair<'_> {
     async fn take(&mut self, step: &Step) {
-        let (env, ledger) = (self.env, &mut self.ledger);
+        let (env, reference) = (self.env, &mut self.reference);
         match step {
             Step::Push { queue, priority, key, concurrency } => {
                 let mut limit = Value::Null;
@@ -102,18 +102,18 @@ impl Pair<'_> {
                     members.insert("key".to_owned(), json!(key));
                     limit = Value::Object(members);
                     if !quota.is_empty() {
-                        ledger.limit(key).job = quota;
+                        reference.limit(key).job = quota;
                     }
                 }
                 let id = env.client.enqueue(job(queue, *priority, limit)).await;
-                ledger.push(id, queue, *priority, *key);
+                reference.push(id, queue, *priority, *key);
             }
             Step::Fetch { worker, queues, count } => {
                 let mut fetch = request(&format!("w{worker}"), queues, *count);
                 fetch.visibility_ms = Some(VISIBILITY as u64);
                 let got = env.store().fetch(fetch).await.unwrap().deliver();
                 let got: Vec<String> = got.into_iter().map(|record| record.id).collect();
-                assert_eq!(got, ledger.fetch(queues, *count, VISIBILITY), "{step:?}");
+                assert_eq!(got, reference.fetch(queues, *count, VISIBILITY), "{step:?}");
             }
             Step::Ack(index) => {
                 if let Some(id) = self.change(index, is_active, |_| State::Gone) {
@@ -136,33 +136,33 @@ impl Pair<'_> {
                 }
             }
             Step::Advance(ms) => {
-                ledger.advance(*ms);
+                reference.advance(*ms);
                 env.advance(*ms).await;
             }
             Step::Override { key, concurrency: most, lasts } => {
-                let until = lasts.map(|ms| ledger.now + ms);
-                ledger.limit(key).over = Some((concurrency(*most), until));
+                let until = lasts.map(|ms| reference.now + ms);
+                reference.limit(key).over = Some((concurrency(*most), until));
                 env.set(key, Layer::Override, concurrency(*most), until).await;
             }
             Step::Lift(key) => {
-                ledger.limit(key).over = None;
+                reference.limit(key).over = None;
                 env.unset(key, Layer::Override).await;
             }
             Step::Queue { queue, concurrency: most } => {
                 let key = format!("queue:{queue}");
                 let quota = most.map(concurrency);
-                ledger.limit(&key).admin = quota.clone().unwrap_or_default();
+                reference.limit(&key).admin = quota.clone().unwrap_or_default();
                 env.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
             }
         }
     }
 
-    /// Changes the state of a job that is chosen among those in some state.
+    /// Changes the state of one of the jobs in a given state.
     fn change(&mut self, index: &Index, is: fn(State) -> bool, to: impl Fn(i64) -> State) -> Option<String> {
-        let places = self.ledger.places(is);
+        let places = self.reference.places(is);
         let place = places.get(index.index(places.len().max(1)))?;
-        let job = &mut self.ledger.jobs[*place];
-        job.state = to(self.ledger.now);
+        let job = &mut self.reference.jobs[*place];
+        job.state = to(self.reference.now);
         Some(job.id.clone())
     }
 
@@ -170,13 +170,13 @@ impl Pair<'_> {
         for queue in QUEUES {
             let counts = self.env.store().queue_counts(queue).await.unwrap();
             let key = format!("queue:{queue}");
-            let expected = (self.ledger.available(&key) as i64, self.ledger.running(&key) as i64);
+            let expected = (self.reference.available(&key) as i64, self.reference.running(&key) as i64);
             assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
         }
         for limit in self.env.store().limits(0, 100).await.unwrap().1 {
             let key = &limit.key.to_string();
             let reported = (limit.running as usize, limit.available as usize, limit.room != Some(0));
-            let expected = (self.ledger.running(key), self.ledger.available(key), self.ledger.is_open(key));
+            let expected = (self.reference.running(key), self.reference.available(key), self.reference.is_open(key));
             assert_eq!(reported, expected, "running, available and open under {key}");
         }
     }
@@ -193,8 +193,8 @@ async fn nack(env: &LimitsEnv, job_id: String, requeue: bool) {
 
 async fn run(env: &LimitsEnv, steps: &[Step]) {
     let _: () = env.redis.command(&["FLUSHALL"]).await;
-    let mut pair = Pair { env, ledger: Ledger::default() };
-    pair.ledger.now = env.clock.now_ms();
+    let mut pair = Pair { env, reference: ReferenceModel::default() };
+    pair.reference.now = env.clock.now_ms();
     for (number, step) in steps.iter().enumerate() {
         pair.take(step).await;
         pair.compare().await;
@@ -203,7 +203,7 @@ async fn run(env: &LimitsEnv, steps: &[Step]) {
         }
     }
     env.audit().await;
-    // Everything that is left can go in the end.
+    // All remaining jobs can run in the end.
     for key in KEYS {
         pair.take(&Step::Override { key, concurrency: 1000, lasts: None }).await;
     }
@@ -211,28 +211,28 @@ async fn run(env: &LimitsEnv, steps: &[Step]) {
         pair.take(&Step::Queue { queue, concurrency: None }).await;
     }
     for _ in 0..200 {
-        if pair.ledger.places(|state| state != State::Gone).is_empty() {
+        if pair.reference.places(|state| state != State::Gone).is_empty() {
             break;
         }
         pair.take(&Step::Advance(RETRY)).await;
         pair.take(&Step::Fetch { worker: 0, queues: QUEUES.to_vec(), count: 64 }).await;
-        for place in pair.ledger.places(is_active) {
-            pair.ledger.jobs[place].state = State::Gone;
-            env.ack(&pair.ledger.jobs[place].id).await;
+        for place in pair.reference.places(is_active) {
+            pair.reference.jobs[place].state = State::Gone;
+            env.ack(&pair.reference.jobs[place].id).await;
         }
     }
-    assert!(pair.ledger.places(|state| state != State::Gone).is_empty(), "everything went");
+    assert!(pair.reference.places(|state| state != State::Gone).is_empty(), "everything went");
     env.audit().await;
     let left = env.redis.keys_with("lane:").await;
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
-fn fetch_gives_what_the_model_gives() {
+fn fetch_matches_the_model() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let env = runtime.block_on(LimitsEnv::open());
     assert_eq!(env.clock.now_ms(), NOON);
-    // A fixed seed, so that a run says the same about the same code; another one says more.
+    // A fixed seed makes runs reproducible; another seed tests more.
     let seed = std::env::var("FAIRGATE_TEST_SEED").map_or(22, |text| text.parse().expect("a number"));
     let rng_seed = RngSeed::Fixed(seed);
     let config = ProptestConfig { cases: 40, rng_seed, failure_persistence: None, ..Default::default() };

@@ -1,4 +1,4 @@
-//! What an admin says, for a while or for good, holds at once and ends on time.
+//! Overrides, temporary or permanent, take effect at once and end on time.
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, rate, throttle};
 use crate::support::json;
@@ -7,7 +7,7 @@ use fairgate::job::Quota;
 use fairgate::store::{Layer, Signal};
 
 #[tokio::test]
-async fn an_override_changes_only_what_it_names() {
+async fn an_override_changes_only_the_given_limits() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 2, "rate": {"limit": 4, "period": "PT1M"}});
     env.push_many(9, "q", limit).await;
@@ -28,9 +28,9 @@ async fn an_override_changes_only_what_it_names() {
     assert!(!env.unset("k", Layer::Override).await, "there was none");
 }
 
-/// A key's numbers: the last job's, the file's over them, the override over both.
+/// The limits of a key: the file takes precedence over the last job, an override over both.
 #[tokio::test]
-async fn each_layer_beats_the_one_below() {
+async fn each_layer_overrides_the_one_below() {
     let rule = LimitRule { target: Target::Key("k".to_owned()), quota: concurrency(3) };
     let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
     env.push_many(9, "q", json!({"key": "k", "concurrency": 1, "rate": {"limit": 8, "period": "PT1S"}})).await;
@@ -44,9 +44,9 @@ async fn each_layer_beats_the_one_below() {
     env.audit().await;
 }
 
-/// Setting it, its end and its removal each wake who waits.
+/// Setting an override, its end and its removal each wake waiting lanes.
 #[tokio::test]
-async fn who_waits_goes_when_an_override_is_set_ends_or_is_removed() {
+async fn waiting_jobs_run_when_an_override_is_set_ends_or_is_removed() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(6, "q", json!({"key": "k", "concurrency": 1})).await;
     let queues = ["q".to_owned()];
@@ -59,7 +59,7 @@ async fn who_waits_goes_when_an_override_is_set_ends_or_is_removed() {
     env.ack_all(&jobs[..2]).await;
     env.set("k", Layer::Override, concurrency(0), Some(NOON + MINUTE)).await;
     assert!(env.fetch("q", 9).await.is_empty());
-    // Something else happens to the key meanwhile.
+    // Another change of the key happens meanwhile.
     env.tick().await;
     assert!(env.fetch("q", 9).await.is_empty());
     env.audit().await;
@@ -75,7 +75,7 @@ async fn who_waits_goes_when_an_override_is_set_ends_or_is_removed() {
     env.audit().await;
 }
 
-/// The end of an override is not forgotten because somebody looked at the limit for another reason before.
+/// The end of an override is not missed because the limit was read for another reason before.
 #[tokio::test]
 async fn the_end_is_kept_while_jobs_come_and_go() {
     let env = LimitsEnv::open().await;
@@ -91,7 +91,7 @@ async fn the_end_is_kept_while_jobs_come_and_go() {
     env.audit().await;
 }
 
-/// Nor because a window says when it has room again: that is later.
+/// It is not missed because a window frees its slots later either.
 #[tokio::test]
 async fn the_end_comes_before_the_windows_own_time() {
     let env = LimitsEnv::open().await;
@@ -109,9 +109,9 @@ async fn the_end_comes_before_the_windows_own_time() {
     env.audit().await;
 }
 
-/// A limit that is lowered below what runs stops nobody who runs; it lets nobody start until enough have ended.
+/// A limit that is reduced below the active jobs stops none of them; no job starts until enough have ended.
 #[tokio::test]
-async fn a_limit_below_what_runs_waits_until_enough_have_ended() {
+async fn a_limit_below_the_active_jobs_starts_none_until_enough_have_ended() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(8, "q", json!({"key": "k", "concurrency": 4})).await;
     assert_eq!(env.fetch("q", 9).await, jobs[..4]);
@@ -125,9 +125,9 @@ async fn a_limit_below_what_runs_waits_until_enough_have_ended() {
     env.audit().await;
 }
 
-/// More lanes than one call may wake are all woken in the end, and by nothing but that.
+/// More lanes than one call may wake are all woken eventually, without other activity.
 #[tokio::test]
-async fn a_crowd_is_woken_in_steps() {
+async fn many_lanes_are_woken_in_steps() {
     let rule = LimitRule { target: Target::Type("test.*".to_owned()), quota: concurrency(0) };
     let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
     let jobs = (0..300).map(|key| super::job("q", 0, json!({"key": format!("k{key}")})));
@@ -144,7 +144,7 @@ async fn a_crowd_is_woken_in_steps() {
     env.audit().await;
 }
 
-/// The queue's own limit by the same means.
+/// The same for a queue's own limit.
 #[tokio::test]
 async fn an_override_of_a_queue_ends_on_time_too() {
     let env = LimitsEnv::open().await;
@@ -157,6 +157,6 @@ async fn an_override_of_a_queue_ends_on_time_too() {
     let woken = tokio::time::timeout(std::time::Duration::from_secs(5), async {
         while signals.recv().await.unwrap() != (Signal::Ready { queue: "q".to_owned() }) {}
     });
-    assert!(woken.await.is_ok(), "fetches that wait are told");
+    assert!(woken.await.is_ok(), "long polls are notified");
     assert_eq!(env.fetch("q", 9).await, jobs);
 }

@@ -1,4 +1,4 @@
-//! Limits and planned types: a key that is paused stops its own jobs, not the gate through which all others come.
+//! Limits and planned types: a paused key blocks its own jobs, not the gate for all others.
 
 use super::{LimitsEnv, job};
 use crate::support::json;
@@ -27,7 +27,7 @@ async fn begin(env: &LimitsEnv) -> Round {
     }
 }
 
-/// A round that promotes up to so many.
+/// Runs a round that promotes up to `jobs` jobs.
 async fn promote(env: &LimitsEnv, jobs: u64) -> u64 {
     let round = begin(env).await;
     let mut total = 0;
@@ -43,7 +43,7 @@ async fn promote(env: &LimitsEnv, jobs: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_key_is_paused_stops_nobody_else() {
+async fn a_tenant_whose_key_is_paused_blocks_no_other_tenant() {
     let env = env().await;
     env.push("q", json!(null)).await; // passes; from here on they are staged
     let paused = of("a", json!({"key": "tenant:a", "concurrency": 0}));
@@ -58,7 +58,7 @@ async fn a_tenant_whose_key_is_paused_stops_nobody_else() {
     env.audit().await;
 }
 
-/// Blocked jobs are neither depth nor latency: with nothing else in the queue, the gate is open.
+/// Blocked jobs count neither as depth nor as latency:
 #[tokio::test]
 async fn blocked_jobs_neither_fill_a_queue_nor_make_it_late() {
     let env = env().await;
@@ -81,9 +81,9 @@ async fn blocked_jobs_neither_fill_a_queue_nor_make_it_late() {
     env.audit().await;
 }
 
-/// The numbers of a staged job hold from when it came, not from when it is promoted.
+/// The limits in a staged job apply from its enqueue, not from its promotion.
 #[tokio::test]
-async fn numbers_of_staged_jobs_hold_as_well() {
+async fn limits_of_staged_jobs_apply_as_well() {
     let env = env().await;
     env.push("q", json!(null)).await;
     for most in [1, 2] {

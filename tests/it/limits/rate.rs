@@ -1,4 +1,4 @@
-//! Windows: never more starts in any window than the limit, and no fewer than that allows.
+//! Rate windows: in any window, as many starts as the limit allows and not more.
 
 use super::{LimitsEnv, NOON, SECOND, concurrency, rate};
 use crate::support::json;
@@ -6,7 +6,7 @@ use fairgate::store::Layer;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
-/// L4-RL-001: one a second for the whole queue, without a key.
+/// L4-RL-001: one start per second for the whole queue,
 #[tokio::test]
 async fn one_a_second_gives_one_then_none_then_the_next() {
     let env = LimitsEnv::open().await;
@@ -45,7 +45,7 @@ async fn a_window_slides_and_does_not_jump() {
 
 /// An idle limit is forgotten after an hour, but not while a start still counts.
 #[tokio::test]
-async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
+async fn a_start_counts_for_its_whole_period_even_if_the_limit_is_idle() {
     let env = LimitsEnv::open().await;
     let a_day = json!({"key": "k", "rate": {"limit": 1, "period": "P1D"}});
     let first = env.push("q", a_day.clone()).await;
@@ -59,9 +59,9 @@ async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
     assert_eq!(env.fetch("q", 1).await, [second]);
 }
 
-/// Room that grows while nobody asks is there for all who wait, when somebody does.
+/// Slots that become free without fetches are available to all waiting jobs later.
 #[tokio::test]
-async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
+async fn slots_freed_by_time_wake_as_many_lanes() {
     let env = LimitsEnv::open().await;
     let mut jobs = Vec::new();
     for priority in (0..6).rev() {
@@ -79,9 +79,9 @@ async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
     env.audit().await;
 }
 
-/// A start counts, whatever becomes of the job.
+/// A start counts, no matter how the job ends.
 #[tokio::test]
-async fn a_job_that_is_done_has_started_nevertheless() {
+async fn a_finished_job_still_counts_as_started() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1M"}})).await;
     let started = env.fetch("q", 5).await;
@@ -95,7 +95,7 @@ async fn a_job_that_is_done_has_started_nevertheless() {
 struct Run {
     limit: u32,
     period: u64,
-    /// How long nothing is asked for, and then how many.
+    /// Pauses without fetches, and the numbers of jobs fetched after them.
     asks: Vec<(i64, usize)>,
 }
 
@@ -110,7 +110,7 @@ fn run() -> impl Strategy<Value = Run> {
     })
 }
 
-/// Compares what was let go with an exact log of all starts.
+/// Compares the starts with an exact log of all starts.
 async fn check(env: &LimitsEnv, name: &str, run: &Run) {
     let jobs: usize = run.asks.iter().map(|(_, count)| count).sum();
     env.push_many(jobs, name, json!({"key": name})).await;
@@ -124,7 +124,7 @@ async fn check(env: &LimitsEnv, name: &str, run: &Run) {
         let most = left(within(run.period as i64));
         let got = env.fetch(name, *count).await;
         assert!(got.len() <= most, "{} in one window", within(run.period as i64) + got.len());
-        // Up to 64 starts are known exactly; of more, a start counts for up to a 64th of the period too long.
+        // Up to 64 starts are exact; with more, a start counts for up to 1/64 of the period too long.
         let is_exact = starts.len() + got.len() <= 64;
         let longer = if is_exact { 0 } else { run.period as i64 / 64 + 1 };
         assert!(got.len() >= left(within(run.period as i64 + longer)), "not less than allowed");
@@ -149,9 +149,9 @@ fn no_window_ever_holds_more_than_the_limit() {
     runtime.block_on(env.audit());
 }
 
-/// A queue's own window, beside others.
+/// A queue's own window, independent of others.
 #[tokio::test]
-async fn a_queue_has_a_window_of_its_own() {
+async fn a_queue_has_its_own_window() {
     let env = LimitsEnv::open().await;
     let quota = fairgate::job::Quota { concurrency: Some(3), ..rate(4, 1000) };
     env.set("queue:q", Layer::Admin, quota, None).await;

@@ -1,4 +1,4 @@
-//! `on_limit: reschedule`: each job is put off to the time at which its own turn has come.
+//! `on_limit: reschedule`: each job is rescheduled to the time of its own turn.
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, job, rate, throttle};
 use crate::support::json;
@@ -8,7 +8,7 @@ use fairgate::job::time::At;
 use fairgate::store::Layer;
 use serde_json::Value;
 
-/// When a job is scheduled for, in ms since noon; it must be.
+/// The scheduled time of a job, in ms since noon.
 async fn slot(env: &LimitsEnv, id: &str) -> i64 {
     let job = env.client.job(id).await;
     assert_eq!(job["state"], "scheduled", "{job}");
@@ -40,7 +40,7 @@ async fn a_window_gives_each_its_exact_slot() {
     assert_eq!(env.fetch("q", 3).await, jobs[1..2]);
     assert_eq!(slots(&env, &jobs[2..]).await, [10_000, 14_000, 20_000, 24_000, 30_000]);
     env.audit().await;
-    // One that comes later gets the slot behind them, and nobody starts before.
+    // A later job gets the slot after theirs, and none starts earlier.
     let late = env.push("q", limit).await;
     assert!(env.fetch("q", 9).await.is_empty());
     assert_eq!(slot(&env, &late).await, 34_000);
@@ -67,13 +67,13 @@ async fn a_throttle_gives_each_its_exact_slot() {
     assert_eq!(env.fetch("q", 9).await, jobs[1..2], "it was due");
     let late = env.push("q", limit).await;
     assert!(env.fetch("q", 9).await.is_empty());
-    assert_eq!(slot(&env, &late).await, 1666, "behind those that were put off before");
+    assert_eq!(slot(&env, &late).await, 1666, "after those that were rescheduled before");
     env.audit().await;
 }
 
-/// Under steady load slots follow one another; they do not run away.
+/// Under steady load, slots are consecutive and do not drift.
 #[tokio::test]
-async fn slots_do_not_run_away_under_steady_load() {
+async fn slots_do_not_drift_under_steady_load() {
     let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
     for second in 0..30 {
@@ -81,7 +81,7 @@ async fn slots_do_not_run_away_under_steady_load() {
         env.push("q", limit.clone()).await;
         assert!(env.fetch("q", 9).await.len() <= 1);
         if second % 3 == 0 {
-            // A second one within the same second: it costs one slot, and only one.
+            // A second job within the same second uses exactly one slot.
             let more = env.push("q", limit.clone()).await;
             assert!(env.fetch("q", 9).await.is_empty());
             let backlog = second / 3 + 1;
@@ -92,7 +92,7 @@ async fn slots_do_not_run_away_under_steady_load() {
     env.audit().await;
 }
 
-/// What is free at which time nobody knows, so it is one second for each turn.
+/// For a concurrency limit the time is unknown, so each turn is one second later.
 #[tokio::test]
 async fn concurrency_is_estimated() {
     let env = LimitsEnv::open().await;
@@ -102,11 +102,11 @@ async fn concurrency_is_estimated() {
     env.ack(&jobs[0]).await;
     env.advance(SECOND).await;
     assert_eq!(env.fetch("q", 9).await, jobs[2..3]);
-    assert_eq!(slot(&env, &jobs[3]).await, 3000, "put off again, behind the others");
+    assert_eq!(slot(&env, &jobs[3]).await, 3000, "rescheduled again, after the others");
     env.audit().await;
     let paused = env.push("other", json!({"key": "p", "concurrency": 0, "on_limit": "reschedule"})).await;
     assert!(env.fetch("other", 9).await.is_empty());
-    assert_eq!(slot(&env, &paused).await, 1000 + 60 * SECOND, "a pause is looked at once a minute");
+    assert_eq!(slot(&env, &paused).await, 1000 + 60 * SECOND, "a pause is checked once per minute");
 }
 
 #[tokio::test]
@@ -120,9 +120,9 @@ async fn a_hold_gives_the_time_of_its_end() {
     assert_eq!(slot(&env, &jobs[1]).await, 300_000);
 }
 
-/// What an override stops may run when the override ends, if not before; what it does not name is as it was.
+/// Jobs stopped by an override may run when it ends, if not before; limits it does not set are unchanged.
 #[tokio::test]
-async fn an_override_puts_jobs_off_to_its_end_at_most() {
+async fn an_override_reschedules_jobs_to_its_end_at_most() {
     let ends = NOON + 10 * MINUTE;
     for (quota, expected) in [
         (concurrency(0), vec![600_000; 4]),
@@ -145,7 +145,7 @@ async fn an_override_puts_jobs_off_to_its_end_at_most() {
             jobs.insert(0, first);
         }
         assert_eq!(env.fetch("q", 9).await, jobs, "it is over: {quota:?}");
-        // Nothing of it is left for those who come later.
+        // No slot is left for later jobs.
         let late = env.push("q", limited(json!({"rate": {"limit": 100, "period": "PT1S"}}))).await;
         assert_eq!(env.fetch("q", 9).await, [late], "{quota:?}");
         env.audit().await;
@@ -157,9 +157,9 @@ async fn an_override_puts_jobs_off_to_its_end_at_most() {
     assert_eq!(slot(&env, &jobs[1]).await, 60 * MINUTE, "the rate is not the override's");
 }
 
-/// It keeps its place: what came later does not overtake it by coming due at the same time.
+/// A job keeps its place: a later job that is due at the same time does not overtake it.
 #[tokio::test]
-async fn a_job_that_was_put_off_keeps_its_place() {
+async fn a_rescheduled_job_keeps_its_place() {
     let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
     let jobs = env.push_many(2, "q", limit.clone()).await;
@@ -172,7 +172,7 @@ async fn a_job_that_was_put_off_keeps_its_place() {
 
 /// Events, and the client's own schedule before it.
 #[tokio::test]
-async fn it_is_told_and_shown() {
+async fn rescheduling_is_reported_and_shown() {
     let env = LimitsEnv::open().await;
     let mut scheduled = job("q", 0, limited(json!({"rate": {"limit": 1, "period": "PT10S"}})));
     scheduled["scheduled_at"] = json!("2027-01-15T08:00:01Z");
@@ -183,16 +183,16 @@ async fn it_is_told_and_shown() {
     let reported = env.event_data("job.scheduled").await;
     let last = reported.last().unwrap();
     assert_eq!((&last["reason"], &last["scheduled_at"]), (&json!("rate_limit"), &json!(NOON + 11_000)));
-    // Such a job can be cancelled like any other.
+    // A rescheduled job can be cancelled like any other.
     env.store().cancel(&jobs[1]).await.unwrap();
     env.advance(20 * SECOND).await;
     assert!(env.fetch("q", 9).await.is_empty());
     env.audit().await;
 }
 
-/// Only so many a call, so that nobody waits for a crowd; what is behind them flows.
+/// Each call reschedules a bounded number of jobs, so that no caller waits for many; jobs behind them still run.
 #[tokio::test]
-async fn a_crowd_is_put_off_in_steps() {
+async fn many_jobs_are_rescheduled_in_steps() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(100, "q", limited(json!({"concurrency": 0}))).await;
     let behind = env.push_many(2, "q", json!(null)).await;
@@ -207,12 +207,12 @@ async fn a_crowd_is_put_off_in_steps() {
     env.audit().await;
 }
 
-/// It has been through staging once.
+/// It has passed staging before.
 #[tokio::test]
 async fn a_planned_job_is_not_staged_again() {
     let env = LimitsEnv::with(|config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
     let jobs = env.push_many(1, "q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
-    assert_eq!(env.fetch("q", 9).await, jobs, "passed, because nobody waited");
+    assert_eq!(env.fetch("q", 9).await, jobs, "passed through, because no job waited");
     let later = env.push("q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
     assert!(env.fetch("q", 9).await.is_empty());
     assert_eq!(slot(&env, &later).await, 1000);

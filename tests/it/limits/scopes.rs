@@ -14,7 +14,7 @@ fn job(queue: &str, kind: &str, tenant: Option<&str>, scope: Option<&str>) -> Va
     job
 }
 
-/// How many of some jobs start at once.
+/// The number of these jobs that can start at once.
 async fn started(jobs: Vec<Value>) -> usize {
     let env = LimitsEnv::open().await;
     env.enqueue_all(jobs).await;
@@ -82,7 +82,7 @@ async fn inspection_shows_each_part_and_all_parts_of_a_key() {
     let sorted: std::collections::BTreeSet<&str> = keys.into_iter().collect();
     assert_eq!(sorted.into_iter().collect::<Vec<_>>(), ["k", "k|tenant=acme", "k|tenant=b%3A1"]);
 
-    // Jobs that do not divide the key count under the key itself.
+    // Jobs without a scope count under the key itself.
     env.enqueue_all(vec![job("a", "x.y", None, None)]).await;
     let whole = client.get("/v1/rate-limits/k").await.expect(200);
     assert_eq!((whole.at("/concurrency/limit"), whole.at("/partitions_total")), (&json!(1), &json!(2)));
@@ -99,7 +99,7 @@ async fn an_override_of_the_key_holds_for_all_parts_together() {
     env.ack(&ids[0]).await;
     assert_eq!(env.fetch("a", 10).await, ids[2..3]);
     assert!(env.unset("k", Layer::Override).await);
-    assert_eq!(env.fetch("a", 10).await, ids[3..], "the override was all that held them back");
+    assert_eq!(env.fetch("a", 10).await, ids[3..], "only the override delayed them");
     env.audit().await;
 }
 

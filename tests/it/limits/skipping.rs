@@ -1,13 +1,13 @@
-//! Who waits for a limit is out of everybody's way, and comes back in the right order.
+//! Jobs that wait for a limit do not block others and return in the right order.
 
 use super::{LimitsEnv, SECOND, concurrency, job};
 use crate::support::json;
 use fairgate::store::Layer;
 use std::slice::from_ref;
 
-/// A slot is free while the first who waits for it is in a queue that nobody serves.
+/// A slot is free although the first waiting job is in a queue without workers.
 #[tokio::test]
-async fn a_queue_that_nobody_serves_cannot_swallow_a_slot() {
+async fn a_queue_without_workers_cannot_occupy_a_slot() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("served", limit.clone()).await;
@@ -27,9 +27,9 @@ async fn a_queue_that_nobody_serves_cannot_swallow_a_slot() {
     env.audit().await;
 }
 
-/// Of those who wait, the highest priority goes first; the oldest of it.
+/// Of the waiting jobs, the oldest of the highest priority goes first.
 #[tokio::test]
-async fn of_those_who_wait_the_highest_priority_goes_first() {
+async fn of_waiting_jobs_the_highest_priority_goes_first() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("q", limit.clone()).await;
@@ -49,9 +49,9 @@ async fn of_those_who_wait_the_highest_priority_goes_first() {
     env.audit().await;
 }
 
-/// A lane of lower priority that nobody has looked at yet is no reason to leave a higher one waiting.
+/// A lane of lower priority that was not read yet does not delay a higher one.
 #[tokio::test]
-async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_waits() {
+async fn an_unread_lane_does_not_go_before_a_higher_one_that_waits() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = env.push("q", limit.clone()).await;
@@ -60,7 +60,7 @@ async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_w
     let low = env.push_at("q", 0, limit).await;
     let between = env.push_many(2, "q", json!(null)).await;
     let middle = env.push_at("q", 3, json!(null)).await;
-    // Finds the high one blocked, and enough before it comes to the low one.
+    // Finds the high lane blocked, and fills the batch before it reaches the low one.
     assert_eq!(env.fetch("q", 1).await, [middle]);
     env.ack(&holder).await;
     assert_eq!(env.fetch("q", 1).await, from_ref(&high));
@@ -70,7 +70,7 @@ async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_w
     env.audit().await;
 }
 
-/// Seed 8.2: a limited job of high priority is no obstacle to one of low priority, and does not lose its place to it.
+/// Specification 8.2: a limited job of high priority
 #[tokio::test]
 async fn while_the_high_priority_is_limited_the_low_one_runs() {
     let env = LimitsEnv::open().await;
@@ -86,9 +86,9 @@ async fn while_the_high_priority_is_limited_the_low_one_runs() {
     env.audit().await;
 }
 
-/// What comes to a lane that waits joins it, and a better job moves it forward among those who wait.
+/// A job that arrives at a waiting lane joins it, and a job of higher priority moves the lane forward.
 #[tokio::test]
-async fn who_joins_a_waiting_lane_waits_with_it() {
+async fn a_job_that_joins_a_waiting_lane_waits_with_it() {
     let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let first = env.push("q", limit.clone()).await;
@@ -98,7 +98,7 @@ async fn who_joins_a_waiting_lane_waits_with_it() {
     let third = env.push("q", limit.clone()).await;
     env.audit().await;
     assert_eq!(env.limit("k").await.waiting(), 2);
-    // Handed back, it is the oldest again: in front of those who wait, in a lane that waits.
+    // A returned job is the oldest again: at the head of its waiting lane.
     let body = json!({"job_id": first, "requeue": true, "error": {"message": "bye"}});
     env.client.post("/v1/workers/nack", body).await.expect(200);
     env.audit().await;
@@ -132,7 +132,7 @@ async fn many_keys_take_turns_in_the_order_of_arrival() {
     env.audit().await;
 }
 
-/// A limit that is reached over and over lets as many go as it has room for, not one more.
+/// A limit that is reached repeatedly lets exactly as many jobs start as it has slots.
 #[tokio::test]
 async fn several_slots_free_at_once_wake_several() {
     let env = LimitsEnv::open().await;
@@ -150,9 +150,9 @@ async fn several_slots_free_at_once_wake_several() {
     }
 }
 
-/// A job that is given up while it waits for a limit leaves nothing behind.
+/// A job that is cancelled while it waits for a limit leaves nothing behind.
 #[tokio::test]
-async fn who_expires_while_it_waits_is_gone() {
+async fn a_job_that_expires_while_it_waits_is_removed() {
     let env = LimitsEnv::open().await;
     let holder = env.push("q", json!({"key": "k", "concurrency": 1})).await;
     let mut expiring = job("q", 0, json!({"key": "k", "concurrency": 1}));

@@ -4,7 +4,7 @@ use super::{LimitsEnv, SECOND, request};
 use crate::support::json;
 use fairgate::store::{Fetch, Heartbeat, Nack};
 
-/// A env where the first of three jobs holds the only slot of its key, by worker `w`.
+/// Starts an environment in which worker `w` runs the first of three jobs, in the only slot of their key.
 async fn full() -> (LimitsEnv, Vec<String>) {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
@@ -55,7 +55,7 @@ async fn by_a_failure() {
 }
 
 #[tokio::test]
-async fn by_handing_back() {
+async fn by_returning_the_job() {
     let (env, jobs) = full().await;
     nack(&env, &jobs[0], true).await;
     next_is(&env, &jobs[0]).await;
@@ -72,7 +72,7 @@ async fn by_cancelling_an_active_job_but_not_a_waiting_one() {
 }
 
 #[tokio::test]
-async fn when_everybody_who_waits_is_cancelled_nothing_is_left() {
+async fn if_all_waiting_jobs_are_cancelled_nothing_is_left() {
     let (env, jobs) = full().await;
     for id in &jobs {
         env.store().cancel(id).await.unwrap();
@@ -83,7 +83,7 @@ async fn when_everybody_who_waits_is_cancelled_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn by_a_reservation_that_lapses() {
+async fn by_a_reservation_that_expires() {
     let (env, jobs) = full().await;
     env.advance(10 * SECOND - 1).await;
     assert!(env.fetch("q", 3).await.is_empty());
@@ -101,7 +101,7 @@ async fn by_the_death_of_its_worker() {
 }
 
 #[tokio::test]
-async fn by_a_goodbye() {
+async fn by_a_deregistration() {
     let (env, jobs) = full().await;
     let beat = Heartbeat { worker: "w".to_owned(), ..Heartbeat::default() };
     env.store().heartbeat(&beat).await.unwrap();
@@ -110,7 +110,7 @@ async fn by_a_goodbye() {
 }
 
 #[tokio::test]
-async fn by_a_client_that_is_gone() {
+async fn by_a_client_that_disconnects() {
     let (env, jobs) = full().await;
     env.ack(&jobs[0]).await;
     let leased = env.store().fetch(request("w", &["q"], 1)).await.unwrap();
@@ -120,7 +120,7 @@ async fn by_a_client_that_is_gone() {
     next_is(&env, &jobs[1]).await;
 }
 
-/// A queue's own limit counts what is active in the queue.
+/// A queue's own limit counts the active jobs of the queue.
 #[tokio::test]
 async fn of_a_queue_as_well() {
     let env = LimitsEnv::open().await;
@@ -139,7 +139,7 @@ async fn of_a_queue_as_well() {
     env.audit().await;
 }
 
-/// Who is in another queue and has a key that reads like this queue's does not wait for what runs here.
+/// A job in another queue whose key looks like this queue's limit does not wait for the jobs that run here.
 #[tokio::test]
 async fn of_a_queue_are_not_those_of_a_key_of_its_name() {
     let env = LimitsEnv::open().await;

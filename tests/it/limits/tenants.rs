@@ -1,4 +1,4 @@
-//! Limits where tenants take turns: nothing drifts, nobody is forgotten, nothing is exceeded.
+//! Limits with tenants that take turns: counters stay consistent, no tenant starves, no limit is exceeded.
 
 use super::{LimitsEnv, concurrency};
 use crate::support::{Random, json};
@@ -74,10 +74,10 @@ async fn own_slots_under_limits() {
     turmoil(TenantStrategy::Strict, 2).await;
 }
 
-/// Tenants take turns no more, but what waited from before still does. The last of them is stopped by its key, which leaves the slot of
-/// its type to one that comes back in the same call: to a level that this call has seen end.
+/// Tenants no longer take turns, but lanes that waited before still exist. The last of them is blocked by its key and
+/// leaves the slot of its type to a lane that returns in the same call, to a level that this call has seen end.
 #[tokio::test]
-async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
+async fn a_lane_that_returns_to_an_ended_level_is_found() {
     let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());
@@ -98,6 +98,6 @@ async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
     env.ack(&pushed[0]).await;
     let mut got = env.fetch("q", 3).await;
     got.extend(env.fetch("q", 3).await);
-    assert_eq!(got, pushed[2..], "its key stops one, so the other goes");
+    assert_eq!(got, pushed[2..], "one is blocked by its key, so the other runs");
     env.audit().await;
 }

@@ -1,9 +1,9 @@
-//! Throttles: starts are evenly spaced, whatever fractions of a millisecond that means.
+//! Throttles: starts are evenly spaced, including fractions of a millisecond.
 
 use super::{LimitsEnv, NOON, SECOND};
 use crate::support::json;
 
-/// When each of the jobs started, in ms since the first, with somebody asking for several at every millisecond.
+/// The start of each job, in ms since the first, with several fetches in every millisecond.
 async fn starts(limit: u32, period: &str, jobs: usize, ms: i64) -> Vec<i64> {
     let env = LimitsEnv::open().await;
     env.push_many(jobs, "q", json!({"key": "k", "throttle": {"limit": limit, "period": period}})).await;
@@ -36,7 +36,7 @@ async fn more_than_a_thousand_a_second_start_several_in_a_millisecond() {
     assert_eq!(starts(2500, "PT1S", 11, 100).await, [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4]);
 }
 
-/// Thirds of a second stay thirds, however long that goes on.
+/// Thirds of a second stay exact in the long run.
 #[tokio::test]
 async fn spacing_does_not_drift() {
     let env = LimitsEnv::open().await;
@@ -54,9 +54,9 @@ async fn spacing_does_not_drift() {
     env.audit().await;
 }
 
-/// Who came late has not saved up anything.
+/// Idle time does not accumulate starts.
 #[tokio::test]
-async fn idle_time_is_not_made_up_for() {
+async fn idle_time_is_not_caught_up() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(4, "q", json!({"key": "k", "throttle": {"limit": 2, "period": "PT1S"}})).await;
     assert_eq!(env.fetch("q", 4).await, jobs[..1]);
@@ -70,9 +70,9 @@ async fn idle_time_is_not_made_up_for() {
     env.audit().await;
 }
 
-/// The tick alone wakes who waits, so that a fetch that waits is answered.
+/// The tick alone wakes waiting lanes, so that a long poll returns.
 #[tokio::test]
-async fn whoever_waits_is_let_go_when_the_time_has_come() {
+async fn waiting_jobs_are_released_in_time() {
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(2, "q", json!({"key": "k", "throttle": {"limit": 1, "period": "PT1S"}})).await;
     assert_eq!(env.fetch("q", 1).await, jobs[..1]);

@@ -1,11 +1,11 @@
-//! A fetch that waits is answered the moment a limit lets a job go.
+//! A long poll returns as soon as a limit releases a job.
 
 use super::job;
 use crate::support::{Answer, TestApp, json};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// A fetch that waits up to ten seconds, under way.
+/// Starts a long poll of up to ten seconds.
 async fn wait(app: &TestApp) -> JoinHandle<(Answer, Instant)> {
     let client = app.client.clone();
     let waiting = tokio::spawn(async move {

@@ -1,11 +1,11 @@
-//! fairgate is killed while jobs cross over to the other server: each arrives, and is run once.
+//! fairgate is killed while jobs are delivered to the other server: each arrives and runs once.
 
 use super::*;
 use crate::support::{ChaosProxy, Process, TestRedis};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Kills; `FAIRGATE_TEST_KILLS` sets another number.
+/// The number of kills; `FAIRGATE_TEST_KILLS` overrides it.
 const KILLS: usize = 100;
 
 /// Arguments of a fairgate between a Redis and a server.
@@ -20,10 +20,10 @@ fn arguments(redis: &TestRedis, server: &str) -> Vec<String> {
     ["--config", file.to_str().expect("a path"), "--redis", &redis.url()].map(str::to_owned).to_vec()
 }
 
-/// Every other time it dies when the server has taken a batch and the answer is lost, which is between sending and confirming;
-/// otherwise at any moment.
+/// Every other kill happens when the server has stored a batch and its response is lost, which is between sending and
+/// confirming; the others at random times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() {
+async fn kills_between_sending_and_confirming_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let (redis, remote) = (TestRedis::durable(), TestApp::start().await);
     let proxy = ChaosProxy::before(remote.app.address).await;
@@ -31,7 +31,7 @@ async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() 
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut process = Process::serve(&words).await;
     let (mut pushed, mut runs) = (0_u64, HashMap::<u64, u64>::new());
-    // Workers run what they fetch, at once.
+    // Workers finish fetched jobs at once.
     let work = async |runs: &mut HashMap<u64, u64>| {
         loop {
             let fetched = remote.client.fetch("heavy", 50).await;
@@ -52,7 +52,7 @@ async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() 
         for _ in 0..5 {
             pushed += 1;
             let id = fairgate::job::id::generate();
-            // With an id of its own, so that a push whose answer was lost can be sent again.
+            // With an explicit id, so that a push without a response can be repeated.
             let job =
                 json!({"id": id, "type": "t.job", "args": [pushed], "meta": {"tenant_id": format!("t{}", pushed % 3)}});
             eventually("it is accepted", async || {
@@ -75,7 +75,7 @@ async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() 
         runs.len() as u64 >= pushed
     })
     .await;
-    eventually("nothing is on its way", async || redis.keys_with("outbox").await.is_empty()).await;
+    eventually("the outbox is empty", async || redis.keys_with("outbox").await.is_empty()).await;
     work(&mut runs).await;
     assert_eq!(runs.len() as u64, pushed);
     let doubled: Vec<_> = runs.iter().filter(|(_, times)| **times != 1).collect();

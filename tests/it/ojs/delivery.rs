@@ -1,4 +1,4 @@
-//! Jobs reach the other server in fair order, as they came, and no more than its workers need.
+//! Jobs are delivered to the other server unchanged, in fair order, and only as many as its workers need.
 
 use super::*;
 use fairgate::config::ByteSize;
@@ -7,7 +7,7 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 #[tokio::test]
-async fn in_balanced_order_and_as_they_came() {
+async fn jobs_arrive_in_balanced_order_and_unchanged() {
     let remote = TestApp::start().await;
     let app = before(&[by_hand(6)], Ojs::at(&url_of(&remote))).await;
     let (of_a, of_b) = (push(&app.client, "a", 4).await, push(&app.client, "b", 2).await);
@@ -25,7 +25,7 @@ async fn in_balanced_order_and_as_they_came() {
     let jobs = remote.client.fetch("heavy", 10).await.body;
     let ids: Vec<String> =
         jobs["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
-    // The one of high priority is first of its tenant's anyway; the others take turns.
+    // The job of high priority is the first of its tenant; the others take turns.
     assert_eq!(ids[0], odd);
     let names: Vec<&str> = ids[1..].iter().map(|id| if of_a.contains(id) { "a" } else { "b" }).collect();
     assert_eq!(names, ["a", "b", "a", "b", "a", "a"]);
@@ -47,7 +47,7 @@ async fn in_balanced_order_and_as_they_came() {
 }
 
 #[tokio::test]
-async fn the_gate_goes_by_what_the_server_tells() {
+async fn the_gate_uses_the_statistics_of_the_server() {
     let remote = TestApp::start().await;
     let app = before(
         &[rule(|rule| {
@@ -59,7 +59,7 @@ async fn the_gate_goes_by_what_the_server_tells() {
     .await;
     push(&app.client, "a", 9).await;
     assert_eq!(run(&app.client).await["promoted"], 2);
-    // What was pushed since the last look counts.
+    // Jobs pushed since the last poll count.
     assert_eq!(run(&app.client).await["promoted"], 1);
     assert_eq!(run(&app.client).await["reason"], "depth");
     eventually("the oldest job has waited for too long", async || run(&app.client).await["reason"] == "latency").await;
@@ -108,7 +108,7 @@ async fn schedules_and_expiries_act_on_either_side() {
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_want_is_told() {
+async fn jobs_rejected_by_the_server_are_reported() {
     let remote = TestApp::start_with(Clock::System, |config| {
         (config.limits.max_envelope, config.limits.max_meta) = (ByteSize::kib(2), ByteSize::kib(1));
     })
@@ -125,7 +125,7 @@ async fn what_the_server_does_not_want_is_told() {
     assert_eq!((&refused["state"], &refused["error"]["code"]), (&json!("discarded"), &json!("envelope_too_large")));
     assert_eq!(refused.get("x_promoted_to"), None);
     let dead = app.client.get("/v1/dead-letter").await.expect(200);
-    assert_eq!(dead.job_ids(), [large.as_str()], "the other one is where it belongs");
+    assert_eq!(dead.job_ids(), [large.as_str()], "the other job is in its queue");
     let stats = stats(&app.client).await;
     assert_eq!(
         (&stats["main_queue"]["health"]["refused_total"], &stats["main_queue"]["undelivered"]),
@@ -135,7 +135,7 @@ async fn what_the_server_does_not_want_is_told() {
     assert_eq!(events.at("/events").as_array().map(Vec::len), Some(3), "{}", events.text);
     app.assert_consistent().await;
 
-    // Retried, it takes the same way again.
+    // A retried job takes the same path again.
     app.client.post(&format!("/v1/dead-letter/{large}/retry"), json!({})).await.expect(200);
     assert_eq!(app.client.job(&large).await["x_staged"], true);
     assert_eq!(run(&app.client).await["promoted"], 1);

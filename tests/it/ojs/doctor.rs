@@ -15,7 +15,7 @@ fn fairgate(arguments: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// What the doctor says of a main queue, run beside the test's own servers.
+/// Runs `fairgate doctor` with the test's servers and returns its lines about the main queue.
 async fn doctor(redis: &TestRedis, section: String) -> (Option<i32>, String) {
     let file = redis.directory().join("doctor.toml");
     std::fs::write(&file, format!("[[main_queue]]\nname = \"jobs\"\n{section}\n")).expect("a file");
@@ -25,7 +25,7 @@ async fn doctor(redis: &TestRedis, section: String) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_at_a_server() {
+async fn doctor_checks_an_ojs_server() {
     let (redis, remote) = (TestRedis::start(), TestApp::start().await);
     let at = |url: &str| format!("kind = \"ojs\"\nurl = \"{url}\"\ntoken_env = \"TOKEN\"");
     let (status, said) = doctor(&redis, at(&url_of(&remote))).await;
@@ -61,7 +61,7 @@ async fn the_doctor_looks_at_a_server() {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_at_a_sidekiq() {
+async fn doctor_checks_a_sidekiq() {
     let (redis, theirs) = (TestRedis::start(), TestRedis::start());
     theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
     let (status, said) = doctor(&redis, format!("kind = \"sidekiq\"\nurl = \"{}\"", theirs.url())).await;

@@ -1,11 +1,11 @@
-//! Another OJS server as the main queue: it is a fairgate too, or one that fails on purpose.
+//! Another OJS server as the main queue: another fairgate, or a mock that fails on purpose.
 
-mod auto;
+mod batch_size;
 mod crash;
 mod delivery;
 mod doctor;
-mod passing;
-mod trouble;
+mod failures;
+mod proxy;
 
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -29,12 +29,12 @@ fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
     rule
 }
 
-/// One that promotes only when a test says so.
+/// A rule that promotes only when the test asks.
 fn by_hand(batch: u32) -> Rule {
     rule(|rule| (rule.batch, rule.strict_interval, rule.pace) = (Batch::Jobs(batch), true, Pace::Every(HOUR)))
 }
 
-/// One that promotes all the time.
+/// A rule that promotes continuously.
 fn often() -> Rule {
     rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50)))
 }
@@ -47,7 +47,7 @@ fn configure(config: &mut Config, rules: &[Rule], ojs: Ojs) {
     }
 }
 
-/// A fairgate whose rules promote into a server.
+/// Starts a fairgate whose rules promote into a server.
 async fn before(rules: &[Rule], ojs: Ojs) -> TestApp {
     TestApp::start_with(Clock::System, |config| configure(config, rules, ojs)).await
 }
@@ -56,7 +56,7 @@ fn url_of(app: &TestApp) -> String {
     format!("http://{}", app.app.address)
 }
 
-/// Pushes jobs of a tenant.
+/// Enqueues jobs of a tenant.
 async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
     let job = |number: usize| json!({"type": "t.job", "args": [tenant, number], "meta": {"tenant_id": tenant}});
     let jobs: Vec<Value> = (0..jobs).map(job).collect();
@@ -72,7 +72,7 @@ async fn stats(client: &Client) -> Value {
     client.get("/v1/admin/planner/r").await.expect(200).body
 }
 
-/// Something in front of a server that speaks TLS with a certificate; where it listens.
+/// Starts a TLS proxy with a certificate in front of a server; returns its address.
 async fn tls_before(server: SocketAddr, made: &rcgen::CertifiedKey) -> SocketAddr {
     let key = PrivateKeyDer::try_from(made.key_pair.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,4 +1,4 @@
-//! Processes that plan are killed at random moments: every accepted job is done once, none is lost, none doubled.
+//! Planner processes are killed at random times: every accepted job is done once; none is lost or done twice.
 
 use super::processes;
 use crate::support::{Client, Process, Random, TestRedis, json};
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Kills; `FAIRGATE_TEST_KILLS` sets another number.
+/// The number of kills; `FAIRGATE_TEST_KILLS` overrides it.
 const KILLS: usize = 200;
 const TENANTS: [&str; 4] = ["a", "b", "c", "d"];
 const CONSUMERS: usize = 4;
 const BURST: usize = 10;
-/// Short enough that an answer lost in a kill is delivered again soon, long enough for a busy machine.
+/// Short enough that jobs of a response lost in a kill are delivered again soon, and long enough for a busy machine.
 const VISIBILITY_MS: u64 = 3000;
 
 #[derive(Default)]
 struct Ledger {
     accepted: HashSet<String>,
-    /// Times that an ack was confirmed.
+    /// The number of confirmed acks per job.
     done: HashMap<String, usize>,
-    /// Jobs handed out although they were done.
+    /// Jobs delivered after they were done.
     doubled: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ struct Ledger {
 struct Load {
     bases: Vec<String>,
     ledger: Arc<Mutex<Ledger>>,
-    /// No more jobs come.
+    /// Producers stop when this is set.
     closing: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
 }
@@ -38,8 +38,8 @@ impl Load {
         self.bases.iter().cloned().map(Client::new).collect()
     }
 
-    /// Pushes more jobs at once than the main queue takes, under ids of its own: those whose answer was lost are pushed
-    /// again until they are known to be there.
+    /// Pushes more jobs at once than the main queue takes, with explicit ids: pushes without a response are repeated
+    /// until they are known to be stored.
     async fn produce(self, tenant: &'static str) {
         let clients = self.clients();
         for number in 0.. {
@@ -88,8 +88,8 @@ impl Load {
         }
     }
 
-    /// Acks until there is an answer. A conflict after a lost answer says that it was carried out, or that the lease ran
-    /// out meanwhile: then whoever gets the job next finishes it.
+    /// Acks until there is a response. A conflict after a lost response means that the ack was carried out, or that the
+    /// lease expired meanwhile; in that case the next worker finishes the job.
     async fn finish(&self, clients: &[Client], turn: usize, id: String) {
         let body = json!({"job_id": id}).to_string();
         let mut unsure = false;
@@ -111,7 +111,7 @@ async fn is_ready(process: &Process) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_kills_lose_nothing_and_double_nothing() {
+async fn two_hundred_kills_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let redis = TestRedis::durable();
     let options = "enqueue_interval = \"10ms\"\nenqueue_jobs = 5\nmax_depth = 5\nplanner_lock_ttl = \"1s\"";
@@ -132,7 +132,7 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
         while !is_ready(victim).await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // The one that lives goes on promoting; its lock need not run out for that first.
+        // The other process continues to promote without waiting for the lock to expire.
         _ = redis.command::<i64>(&["DEL", "fg:{default}:plan:r:lock"]).await;
         tokio::time::sleep(Duration::from_millis(5 + random.below(35) as u64)).await;
         victim.kill();
@@ -159,7 +159,7 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
     let ledger = std::mem::take(&mut *load.ledger.lock().unwrap());
     assert!(ledger.accepted.len() > kills, "there was load all the while: {} jobs", ledger.accepted.len());
     assert_eq!(ledger.done.len(), ledger.accepted.len());
-    assert_eq!(ledger.doubled, Vec::<String>::new(), "none was handed out after it was done");
+    assert_eq!(ledger.doubled, Vec::<String>::new(), "no job was delivered after it was done");
     assert!(ledger.done.values().all(|times| *times == 1), "each was done once");
     let accepted = ledger.accepted.len() as i64;
     for (state, jobs) in [("completed", accepted), ("available", 0), ("active", 0), ("pending", 0), ("discarded", 0)] {
@@ -168,7 +168,7 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
     }
     let staged: Option<i64> = redis.command(&["HGET", "fg:{default}:plan:r", "staged"]).await;
     assert_eq!(staged, Some(0));
-    // Of the rounds that were not killed.
+    // Counts only rounds that were not killed.
     let promoted: i64 = redis.command(&["HGET", "fg:{default}:plan:r", "promoted"]).await;
     assert!(promoted > accepted / 4, "{promoted} of {accepted} were promoted, the others passed");
     assert_eq!(redis.keys_with("fair:r:q:lane:").await, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Redis restarts, is emptied or loses answers in the middle of a round: what was accepted is promoted once.
+//! Redis restarts, is emptied or loses replies in the middle of a round: accepted jobs are promoted once.
 
 use super::{
     HOUR, by_hand, depth, planning, push, registry, rounds, rule, run, serving, stage, status, work, work_off,
@@ -14,7 +14,7 @@ use std::time::Duration;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-/// A rule whose rounds last half a second, and the webhook that makes them so.
+/// A rule whose rounds take half a second, and the slow webhook behind it.
 async fn slow() -> (MockServer, Rule) {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {}}));
@@ -53,14 +53,14 @@ async fn redis_is_emptied_in_mid_round() {
     stage(&app, &[("a", 30), ("b", 30)]).await;
     in_mid_round(&server).await;
     let _: () = app.redis.command(&["FLUSHALL"]).await;
-    assert_eq!(work(&app.client, 100).await.len(), 0, "nothing comes back from the dead");
+    assert_eq!(work(&app.client, 100).await.len(), 0, "no removed job returns");
     push(&app.client, "a", 20).await;
     assert!(status(app.store()).await.staged > 0, "the file's rules hold again");
     work_off(&app.client, 20).await;
     assert_eq!(status(app.store()).await.staged, 0);
 }
 
-/// Calls of scripts that Redis has carried out.
+/// The number of script calls in Redis.
 async fn script_calls(redis: &TestRedis) -> u64 {
     let stats: String = redis.command(&["INFO", "commandstats"]).await;
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_fcall:calls="));
@@ -68,7 +68,7 @@ async fn script_calls(redis: &TestRedis) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_are_killed_all_the_while() {
+async fn connections_are_killed_continuously() {
     let app = planning(&[rule(|rule| (rule.pace, rule.batch) = (Pace::Every(10), Batch::Jobs(3)))]).await;
     stage(&app, &[("a", 150), ("b", 150)]).await;
     let redis = Arc::clone(&app.redis);
@@ -78,7 +78,7 @@ async fn connections_are_killed_all_the_while() {
             for kind in ["normal", "pubsub"] {
                 let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", kind]).await;
             }
-            // On a busy machine, connecting takes longer than the pause: without this, no call would ever get through.
+            // On a busy machine, connecting takes longer than the pause: otherwise no call would ever succeed.
             while script_calls(&redis).await == before {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -96,7 +96,7 @@ async fn connections_are_killed_all_the_while() {
     assert_eq!(status(app.store()).await.staged, 0);
 }
 
-/// A fairgate behind a proxy that may lose answers; it does not plan by itself.
+/// Starts a fairgate behind a proxy that may lose replies; it does not plan on its own.
 async fn behind_proxy(rule: &Rule) -> (TestApp, ChaosProxy) {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
@@ -120,11 +120,11 @@ async fn lose<T>(proxy: &ChaosProxy, pattern: &str, call: impl Future<Output = T
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_a_promotion_is_lost() {
+async fn the_reply_to_a_promotion_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let registry = registry(app.store(), &[rule]);
-    // The main queue and the number of jobs, as only a promotion has them in a row.
+    // The main queue followed by the number of jobs, which only a promotion sends.
     let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&registry)).await;
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
     assert_eq!((depth(&app).await, status(app.store()).await.staged), (4, 16));
@@ -134,7 +134,7 @@ async fn the_answer_to_a_promotion_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_the_record_is_lost() {
+async fn the_reply_to_the_end_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let registry = registry(app.store(), &[rule]);
@@ -143,9 +143,10 @@ async fn the_answer_to_the_record_is_lost() {
     assert_eq!((rounds(app.store()).await.len(), status(app.store()).await.promoted), (1, 4));
 }
 
-/// The time of a scheduled round has moved on with the first call; the second must not find that it is too early.
+/// The first call has advanced the time of the scheduled round; the repeated one must not conclude that it is too
+/// early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_answer_to_the_beginning_of_a_round_is_lost() {
+async fn the_reply_to_the_beginning_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let store = app.store();
@@ -157,9 +158,9 @@ async fn the_answer_to_the_beginning_of_a_round_is_lost() {
     assert_eq!(status(store).await.rounds, 1);
 }
 
-/// Redis cannot be reached for a while: the planner says so, waits and goes on.
+/// Redis is unreachable for a while: the planner reports it, waits and continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outage_ends_and_promotion_goes_on() {
+async fn promotion_continues_after_an_outage() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let rule = rule(|rule| (rule.pace, rule.batch) = (Pace::Every(HOUR), Batch::Jobs(3)));
@@ -170,7 +171,7 @@ async fn an_outage_ends_and_promotion_goes_on() {
     .await;
     stage(&app, &[("a", 30)]).await;
     eventually("it has begun", async || depth(&app).await > 0).await;
-    // Whatever is asked next gets no answer, and no connection for a second.
+    // The next call gets no reply, and no connection is accepted for a second.
     proxy.arm("FCALL");
     _ = app.client.try_send("POST", "/v1/workers/fetch", &[], Some(json!({"queues": ["none"]}).to_string())).await;
     proxy.struck().await;
@@ -181,7 +182,7 @@ async fn an_outage_ends_and_promotion_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_for_a_rule_that_nobody_has() {
+async fn nothing_is_written_for_an_unknown_rule() {
     let app = serving(&[]).await;
     assert!(!app.store().end_round("ghost", "1:x", 7, &Default::default()).await.unwrap());
     assert_eq!(app.redis.keys_with("ghost").await, Vec::<String>::new());

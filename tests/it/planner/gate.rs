@@ -1,4 +1,4 @@
-//! The gate: nothing is promoted into a main queue that is late or full, and it opens again by itself.
+//! The gate: nothing is promoted into a main queue that is slow or full, and the gate opens again automatically.
 
 use super::{by_hand, depth, planning, registry, rounds, rule, serving, stage, status, work, work_off};
 use crate::support::{NOON, TestApp, eventually, json};
@@ -8,7 +8,7 @@ use fairgate::fairness::{Batch, Pace, Rule};
 use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 
-/// A rule that wants to promote all the time.
+/// A rule that promotes continuously.
 fn eager(change: impl FnOnce(&mut Rule)) -> Rule {
     rule(|rule| {
         rule.pace = Pace::Every(20);
@@ -27,7 +27,7 @@ async fn jobs_that_wait_too_long_close_it() {
     let before = depth(&app).await;
     let many = late().await;
     eventually("more rounds are skipped", async || late().await >= many + 3).await;
-    assert_eq!(depth(&app).await, before, "nothing joins what waits too long");
+    assert_eq!(depth(&app).await, before, "no job is promoted while jobs wait too long");
     let rounds = rounds(store).await;
     let last = rounds.last().unwrap();
     assert_eq!((&last["outcome"], &last["promoted"]), (&"skipped".into(), &0.into()));
@@ -46,7 +46,7 @@ async fn a_full_main_queue_closes_it() {
         rounds.iter().filter(|round| round["reason"] == "depth" && round["depth"] == 7).count()
     };
     eventually("rounds are skipped", async || full().await >= 3).await;
-    assert_eq!(depth(&app).await, 7, "filled to the brim, and no further");
+    assert_eq!(depth(&app).await, 7, "filled to the maximum and not further");
     work_off(&app.client, 40).await;
     assert!(rounds(store).await.iter().all(|round| round["depth"].as_u64().unwrap() <= 7));
 }
@@ -65,7 +65,7 @@ async fn a_paused_rule_promotes_nothing_and_loses_nothing() {
     work_off(&app.client, 20).await;
 }
 
-/// A gate that closes, and one that opens again, is reported once each, with what closed it.
+/// Closing and opening of a gate are reported once each, with the reason.
 #[tokio::test]
 async fn a_change_is_reported_once() {
     let rule = by_hand(5, |rule| rule.max_depth = 7);
@@ -108,7 +108,7 @@ async fn a_pause_is_reported_with_who_did_it() {
     assert_eq!(reported, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
 }
 
-/// A round in mid-promotion notices the pause.
+/// A round notices the pause during promotion.
 #[tokio::test]
 async fn a_pause_stops_a_round_under_way() {
     let rule = by_hand(10, |_| {});

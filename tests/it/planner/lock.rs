@@ -1,4 +1,5 @@
-//! The lock: one planner at a time, a stale one is refused, a dead one is replaced, a leaving one makes room at once.
+//! The planner lock: one planner at a time, stale holders are refused, dead ones are replaced, and a process that shuts
+//! down releases it at once.
 
 use super::{
     HOUR, by_hand, depth, planning, planning_on, processes, push, registry, rounds, rule, run, serving, serving_on,
@@ -23,7 +24,7 @@ fn round(begun: Begun) -> Round {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_lock_promotes_nothing() {
+async fn a_process_that_lost_the_lock_promotes_nothing() {
     let rule = by_hand(4, |rule| rule.planner_lock_ttl = 1000);
     let app = serving(std::slice::from_ref(&rule)).await;
     let store = app.store();
@@ -34,9 +35,9 @@ async fn whoever_lost_the_lock_promotes_nothing() {
     };
     assert!(by == "A" && (1..=1000).contains(&left_ms), "{by} {left_ms}");
 
-    // A stands still until its lock has run out.
+    // A is stopped until its lock has expired.
     let mut second = None;
-    eventually("the lock runs out", async || {
+    eventually("the lock expires", async || {
         second = Some(store.begin_round(&rule, "B", Why::Run, None).await.unwrap());
         matches!(second, Some(Begun::Round(_)))
     })
@@ -52,10 +53,10 @@ async fn whoever_lost_the_lock_promotes_nothing() {
     let ended = Ended { document: json!({"by": "A"}).to_string(), ..Ended::default() };
     assert!(!store.end_round("r", &first.token, first.number, &ended).await.unwrap());
     assert!(store.end_round("r", &second.token, second.number, &ended).await.unwrap());
-    assert_eq!((depth(&app).await, status(store).await.staged), (4, 6), "none lost, none doubled");
+    assert_eq!((depth(&app).await, status(store).await.staged), (4, 6), "no job was lost or done twice");
 }
 
-/// Answers with some delay and no weights.
+/// Responds with a delay and without weights.
 async fn slow_webhook(ms: u64) -> (MockServer, Webhook) {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {}})).set_delay(Duration::from_millis(ms));
@@ -65,7 +66,7 @@ async fn slow_webhook(ms: u64) -> (MockServer, Webhook) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_round_that_lost_its_lock_says_so() {
+async fn a_round_that_lost_its_lock_reports_it() {
     let (server, webhook) = slow_webhook(1500).await;
     let rule = by_hand(4, |rule| {
         rule.planner_lock_ttl = 1000;
@@ -79,7 +80,7 @@ async fn a_round_that_lost_its_lock_says_so() {
     let (registry, other) = (registry(store, std::slice::from_ref(&rule)), store.clone());
     let flight = tokio::spawn(async move { registry.run("r").await });
     eventually("the webhook was asked", async || !server.received_requests().await.unwrap().is_empty()).await;
-    // As after a pause that outlasted the lock: it is another's.
+    // As after a pause longer than the lock's TTL: another process holds it.
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
     let theirs = round(other.begin_round(&rule, "B", Why::Run, None).await.unwrap());
     let promoted = other.promote("r", &theirs.token, "q", 4).await.unwrap();
@@ -87,7 +88,7 @@ async fn a_round_that_lost_its_lock_says_so() {
     let Some(RoundAttempt::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::LostLock, 0));
     assert_eq!(rounds(store).await.last().unwrap()["outcome"], "lost_lock", "and records it");
-    assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "none lost, none doubled");
+    assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "no job was lost or done twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,9 +115,9 @@ async fn a_round_longer_than_its_lock_keeps_it() {
     assert!(report.duration_ms > 2000.0, "{}", report.duration_ms);
 }
 
-/// Processes, one of them stopped while it has the lock and thawed when another has taken over.
+/// Starts processes; one is stopped while it holds the lock and continued when another has taken over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_planner_harms_nobody_when_it_thaws() {
+async fn a_stopped_planner_does_no_harm_when_it_continues() {
     let (redis, (server, webhook)) = (TestRedis::start(), slow_webhook(400).await);
     let options = format!(
         "enqueue_interval = \"50ms\"\nenqueue_jobs = 3\nplanner_lock_ttl = \"1s\"\nweights.webhook = {{ url = \"{}\" }}",
@@ -131,7 +132,7 @@ async fn a_frozen_planner_harms_nobody_when_it_thaws() {
     let holder = async || -> Option<String> { redis.command(&["HGET", "fg:{default}:plan:r:lock", "holder"]).await };
     let asked = async || server.received_requests().await.unwrap().len();
     let mut frozen = None;
-    eventually("somebody plans and waits for the webhook", async || {
+    eventually("a process plans and waits for the webhook", async || {
         let Some(holder) = holder().await else { return false };
         frozen = processes.iter().find(|process| holder.contains(&process.pid().to_string()));
         frozen.is_some() && asked().await > 0
@@ -153,7 +154,7 @@ async fn a_frozen_planner_harms_nobody_when_it_thaws() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
+async fn a_killed_planner_is_replaced_within_the_ttl_of_its_lock() {
     let redis = TestRedis::start();
     let options = "enqueue_interval = \"20ms\"\nenqueue_jobs = 1\nstrict_interval = true\nplanner_lock_ttl = \"1s\"";
     let (mut processes, _) = processes(&redis, 2, options).await;
@@ -178,7 +179,7 @@ async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_stops_makes_room_at_once() {
+async fn a_planner_that_shuts_down_releases_its_lock_at_once() {
     let redis = Arc::new(TestRedis::start());
     let rule = rule(|rule| {
         rule.batch = Batch::Jobs(1);
@@ -201,7 +202,7 @@ async fn one_that_stops_makes_room_at_once() {
     let page = second.client.get("/v1/events?types=planner.taken_over").await.expect(200);
     let data = page.at("/events/0/data");
     assert_eq!((&data["from"], &data["lock_expired"]), (&held_by.into(), &false.into()));
-    // It looks again after 5 s anyway; the point is that it need not wait for that.
+    // It would check again after 5 s anyway; the test is that it need not wait that long.
     assert!(stopped.elapsed() < Duration::from_secs(4), "{:?}", stopped.elapsed());
 }
 
@@ -212,7 +213,8 @@ async fn only_planners_of_its_group_plan_a_rule() {
     let app = planning_on(&redis, std::slice::from_ref(&rule)).await;
     let other = super::serving_on(&redis, std::slice::from_ref(&rule)).await;
     stage(&app, &[("a", 20)]).await;
-    // Whoever planned it would do so on the signal; a second rule shows that signals have been acted upon.
+    // A process that planned the rule would run a round on the signal; a second rule shows that signals have been
+    // handled.
     let light = fairgate::fairness::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
     let light = fairgate::fairness::Rule { planner_group: "default".to_owned(), queue: None, ..light };
     super::rulebook(app.store(), std::slice::from_ref(&rule)).put(light).await.unwrap();
@@ -229,7 +231,7 @@ async fn only_planners_of_its_group_plan_a_rule() {
     drop(other);
 }
 
-/// The round is carried out where it was asked for; after it, whoever planned the rule goes on at once.
+/// The round runs in the process that received the request; then the process that plans the rule continues at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
     let rule = rule(|rule| rule.planner_lock_ttl = 600_000);
@@ -237,7 +239,7 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
     stage(&app, &[("a", 200)]).await;
     let elsewhere = serving_on(&app.redis, &[rule]).await;
     let mut done = 0;
-    eventually("all jobs are done, long before the lock's life is over", async || {
+    eventually("all jobs are done long before the lock expires", async || {
         elsewhere.client.post("/ojs/v1/admin/planner/r/run", json!({})).await.expect(200);
         done += work(&app.client, 10).await.len();
         done == 200
@@ -245,9 +247,9 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
     .await;
 }
 
-/// Jobs wait and nobody plans: that is not `running`.
+/// Jobs wait and no process plans the rule: its state is not `running`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_that_nobody_plans_is_stalled() {
+async fn a_rule_without_a_planner_is_stalled() {
     let rules = [rule(|rule| rule.planner_lock_ttl = 1000)];
     let clock = Clock::manual(NOON);
     let start = |config: &mut Config| {
@@ -259,12 +261,12 @@ async fn a_rule_that_nobody_plans_is_stalled() {
     app.clock.advance(60_000);
     assert_eq!(state().await, "running", "nothing is staged");
     stage(&app, &[("a", 3)]).await;
-    assert_eq!(state().await, "running", "they have only just come");
+    assert_eq!(state().await, "running", "the jobs have only just arrived");
     app.clock.advance(6_000);
     assert_eq!(state().await, "running");
     app.clock.advance(1);
     assert_eq!(state().await, "stalled");
-    // A planner takes over and dies in the middle of its round: it counts as alive until its lock runs out.
+    // A process takes over and dies in the middle of its round: it counts as alive until its lock expires.
     round(app.store().begin_round(&rules[0], "A", Why::Run, None).await.unwrap());
     assert_eq!(state().await, "running");
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;

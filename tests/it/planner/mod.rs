@@ -1,20 +1,20 @@
-//! The planner on a real Redis: who promotes, when, how much, and what happens when something fails meanwhile.
+//! The planner on a real Redis: locking, schedule, batch sizes, and failures during rounds.
 
-mod auto;
+mod batch_size;
 mod crash;
 mod faults;
 mod gate;
 mod lock;
-mod looking;
+mod observers;
+mod previews;
 mod queues;
 mod rules;
 mod schedule;
 mod skew;
 mod unknown;
 mod wake;
-mod watching;
 mod webhook_reports;
-mod weighing;
+mod weights;
 
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -37,7 +37,7 @@ fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
     rule
 }
 
-/// A rule that promotes only when a test says so.
+/// A rule that promotes only when the test asks.
 fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     rule(|rule| {
         rule.batch = Batch::Jobs(batch);
@@ -47,17 +47,17 @@ fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     })
 }
 
-/// A fairgate that plans some rules.
+/// Starts a fairgate that plans the given rules.
 async fn planning(rules: &[Rule]) -> TestApp {
     TestApp::start_with(Clock::System, |config| config.plan = rules.to_vec()).await
 }
 
-/// One more that plans them, on the same Redis.
+/// Starts another one that plans them, on the same Redis.
 async fn planning_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
     TestApp::start_on(Arc::clone(redis), Clock::System, |config| config.plan = rules.to_vec()).await
 }
 
-/// A fairgate that knows some rules and leaves planning to others.
+/// Starts a fairgate that has the given rules and does not plan.
 async fn serving(rules: &[Rule]) -> TestApp {
     serving_on(&Arc::new(TestRedis::start()), rules).await
 }
@@ -70,12 +70,12 @@ async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
     .await
 }
 
-/// The rules as a process sees them that has these in its file.
+/// The rulebook of a process with these rules in its configuration file.
 fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
     Rulebook::new(store.clone(), rules.to_vec(), Default::default(), PlanDefaults::default())
 }
 
-/// A registry whose rounds a test asks for.
+/// A registry whose rounds the test runs.
 fn registry(store: &Store, rules: &[Rule]) -> RunnerRegistry {
     let main_queues = MainQueues::builtin(store.clone());
     RunnerRegistry::new(store.clone(), rulebook(store, rules), main_queues, Metrics::default(), "hand")
@@ -89,13 +89,13 @@ async fn run(registry: &RunnerRegistry) -> RoundReport {
     }
 }
 
-/// Pushes up to 1000 jobs of a tenant in one request.
+/// Enqueues up to 1000 jobs of a tenant in one request.
 async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
     let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}});
     client.post("/v1/jobs/batch", json!({"jobs": vec![job; jobs]})).await.expect(201).job_ids()
 }
 
-/// Pushes jobs of tenants while nothing may pass, so that all of them wait in staging.
+/// Enqueues jobs of tenants while the rule is paused, so that all are staged.
 async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
     app.store().pause_rule("r", true, "test").await.unwrap();
     for (tenant, jobs) in tenants {
@@ -104,7 +104,7 @@ async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
     app.store().pause_rule("r", false, "test").await.unwrap();
 }
 
-/// Does up to so many jobs of the main queue; whose they were, in order.
+/// Completes up to `most` jobs of the main queue; returns their tenants in order.
 async fn work(client: &Client, most: usize) -> Vec<String> {
     let fetched = client.fetch("q", most).await;
     for id in fetched.job_ids() {
@@ -114,7 +114,7 @@ async fn work(client: &Client, most: usize) -> Vec<String> {
     jobs.iter().map(|job| job["meta"]["tenant_id"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Works until so many jobs are done.
+/// Works until `jobs` jobs are done.
 async fn work_off(client: &Client, jobs: usize) {
     let mut done = 0;
     eventually("all jobs are done", async || {
@@ -129,7 +129,7 @@ async fn status(store: &Store) -> RuleStatus {
     store.rule_status("r", None).await.expect("a status")
 }
 
-/// Jobs that wait in the main queue.
+/// The number of jobs that wait in the main queue.
 async fn depth(app: &TestApp) -> i64 {
     app.store().queue_counts("q").await.unwrap()["available"]
 }
@@ -141,7 +141,7 @@ async fn rounds(store: &Store) -> Vec<Value> {
     rounds.iter().map(|round| serde_json::from_str(&round.document).expect("a document")).collect()
 }
 
-/// Processes that plan the rule which this text configures, on one Redis.
+/// Starts processes that plan the rule of this configuration, on one Redis.
 async fn processes(redis: &TestRedis, count: usize, rule: &str) -> (Vec<Process>, Vec<String>) {
     let file = redis.directory().join("fairgate.toml");
     std::fs::write(&file, format!("[[plan]]\nname = \"r\"\ntypes = [\"t.*\"]\nqueue = \"q\"\n{rule}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! A rule without a queue of its own promotes into as many as its jobs name: they share its rounds.
+//! A rule without a queue promotes into the queues that its jobs name, which share its rounds.
 
 use super::{by_hand, planning, registry, rule, run, serving};
 use crate::support::{Client, TestApp, eventually, json};
@@ -16,7 +16,7 @@ async fn push_into(client: &Client, queue: &str, jobs: usize) {
     client.post("/v1/jobs/batch", json!({"jobs": vec![job; jobs]})).await.expect(201);
 }
 
-/// Jobs staged for each of some queues while nothing may pass.
+/// Stages jobs for several queues while nothing may pass through.
 async fn stage_for(app: &TestApp, queues: &[String], jobs: usize) {
     app.store().pause_rule("r", true, "test").await.unwrap();
     for queue in queues {
@@ -77,12 +77,12 @@ async fn a_dry_queue_is_served_before_a_full_one() {
         run(&registry).await;
         app.client.fetch("q1", 50).await;
         assert_eq!(run(&registry).await.promoted, 10);
-        assert!(!app.client.fetch("q1", 50).await.job_ids().is_empty(), "its share, whoever is first by name");
+        assert!(!app.client.fetch("q1", 50).await.job_ids().is_empty(), "its share, in any order of names");
     }
 }
 
 #[tokio::test]
-async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
+async fn a_round_serves_some_of_many_queues_and_all_in_turn() {
     let rule = spread(rule(|rule| rule.batch = Batch::Auto));
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(150);
@@ -100,7 +100,7 @@ async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
     assert_eq!(app.store().rule_status("r", None).await.unwrap().staged, 0);
 }
 
-/// Each question takes longer than the queues are deep; asked one after the other they would stop promotion.
+/// Each webhook call takes longer than the queues last; sequential calls would stop promotion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_webhook_holds_up_no_queue() {
     let server = MockServer::start().await;
@@ -113,7 +113,7 @@ async fn a_slow_webhook_holds_up_no_queue() {
     let queues = names(4);
     stage_for(&app, &queues, 100).await;
     let mut got = 0;
-    eventually("400 jobs go by in a few seconds, not in as many as there are questions", async || {
+    eventually("400 jobs are promoted in a few seconds, without one webhook call after the other", async || {
         for queue in &queues {
             got += app.client.fetch(queue, 20).await.job_ids().len();
         }

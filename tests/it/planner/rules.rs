@@ -1,4 +1,4 @@
-//! Rules that come, change and go at run time: all processes agree, and no staged job is left behind.
+//! Rules that are created, changed and deleted at run time: all processes agree, and no staged job is left behind.
 
 use super::{
     by_hand, depth, planning, planning_on, push, rule, rulebook, serving, serving_on, stage, status, work_off,
@@ -32,13 +32,13 @@ async fn another_process_sees_a_change_on_its_next_push() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_at_the_same_time_all_hold() {
+async fn concurrent_changes_all_apply() {
     let app = serving(&[]).await;
     let books: Vec<_> = (0..6).map(|_| rulebook(app.store(), &[])).collect();
     let names: Vec<String> = (0..6).map(|number| format!("r{number}")).collect();
     join_all(books.iter().zip(&names).map(|(book, name)| book.put(named(name, name)))).await.into_iter().for_each(
         |outcome| {
-            outcome.expect("each was put");
+            outcome.expect("each rule was set");
         },
     );
     let known = books[0].reload().await.unwrap();
@@ -51,7 +51,7 @@ async fn changes_at_the_same_time_all_hold() {
 async fn a_rule_that_is_removed_drains() {
     let app = planning(&[]).await;
     let book = rulebook(app.store(), &[]);
-    // One tenant is held, and the interval is long: neither keeps jobs in a rule that is gone.
+    // One tenant is held and the interval is long: neither keeps jobs in a deleted rule.
     book.put(by_hand(2, |rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD))).await.unwrap();
     stage(&app, &[("a", 150), ("b", 150), ("held", 150)]).await;
     for (tenant, priority) in [("a", 7), ("held", 7), ("held", -7)] {
@@ -61,15 +61,15 @@ async fn a_rule_that_is_removed_drains() {
     }
     assert_eq!(book.remove("r").await.unwrap(), Removed::Gone);
     work_off(&app.client, 510).await;
-    eventually("nothing is left of it", async || app.redis.keys_with("plan:r").await.is_empty()).await;
+    eventually("nothing of it remains", async || app.redis.keys_with("plan:r").await.is_empty()).await;
     assert_eq!(app.redis.keys_with("fair:r:q:").await, Vec::<String>::new());
     let low: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:low"]).await;
     assert_eq!(low, Vec::<String>::new());
 }
 
-/// A round that ends after its rule is gone must not leave half a rule behind.
+/// A round that ends after its rule was deleted must not leave parts of the rule behind.
 #[tokio::test]
-async fn the_last_round_of_a_rule_that_is_gone_leaves_nothing() {
+async fn the_last_round_of_a_deleted_rule_leaves_nothing() {
     let rule = by_hand(5, |_| {});
     let app = serving(&[]).await;
     let (store, book) = (app.store(), rulebook(app.store(), &[]));
@@ -118,12 +118,12 @@ async fn a_rule_that_left_the_file_drains_after_the_restart() {
     first.app.shut_down().await;
     let second = planning_on(&redis, &[]).await;
     work_off(&second.client, 60).await;
-    eventually("nothing is left of it", async || redis.keys_with("plan:r").await.is_empty()).await;
+    eventually("nothing of it remains", async || redis.keys_with("plan:r").await.is_empty()).await;
 }
 
-/// A process that starts while Redis is away makes its file's rules hold as soon as it is there.
+/// A process that starts while Redis is down applies the rules of its file as soon as Redis is up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_files_rules_hold_although_redis_was_away_at_the_start() {
+async fn the_files_rules_apply_although_redis_was_down_at_the_start() {
     let redis = Arc::new(TestRedis::start());
     let before = serving_on(&redis, &[by_hand(5, |_| {})]).await;
     let proxy = ChaosProxy::start(&redis).await;

@@ -1,4 +1,4 @@
-//! When scheduled rounds run: once an interval, however many processes plan; by cron; and what a strict interval means.
+//! Scheduled rounds: once per interval with any number of processes; cron schedules; strict intervals.
 
 use super::{
     HOUR, by_hand, depth, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work,
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a round was, in ms since the epoch.
+/// The time of a round, in ms since the epoch.
 fn at(round: &Value) -> i64 {
     match At::parse(round["at"].as_str().unwrap()) {
         Some(At::Absolute(ms)) => ms,
@@ -46,8 +46,8 @@ async fn five_planners_run_one_round_an_interval() {
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= INTERVAL as i64), "{times:?}");
     assert!(rounds.iter().all(|round| round["promoted"].as_u64().unwrap() <= 2), "{rounds:?}");
     let (now, promoted) = (status(store).await, rounds.len() as i64 * 2);
-    assert_eq!(rounds.len(), times.len(), "a strict interval has no other rounds");
-    // A round may have been run since the list was read.
+    assert_eq!(rounds.len(), times.len(), "a strict interval allows no other rounds");
+    // A round may have run since the list was read.
     assert!((promoted..=promoted + 4).contains(&depth(&apps[2]).await), "{now:?}");
 }
 
@@ -58,9 +58,9 @@ async fn a_strict_interval_lets_workers_wait() {
     let store = app.store();
     push(&app.client, "a", 3).await;
     push(&app.client, "a", 7).await;
-    assert_eq!(work(&app.client, 10).await.len(), 3, "the interval's batch, and no more");
+    assert_eq!(work(&app.client, 10).await.len(), 3, "one batch per interval and not more");
     assert_eq!(work(&app.client, 10).await.len(), 0);
-    // A wake-up that was acted upon would show by now: the planner has looked and found that it is too early.
+    // A wake-up that started a round would be visible by now: the planner has checked and found that it is too early.
     let due = status(store).await.due;
     for _ in 0..20 {
         assert_eq!(work(&app.client, 10).await.len(), 0);
@@ -109,7 +109,7 @@ async fn a_schedule_far_away_promotes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_pace_holds_at_once() {
+async fn another_interval_applies_at_once() {
     let slow = by_hand(1, |_| {});
     let yearly = rule(cron("0 0 1 1 *"));
     for (before, after) in [
@@ -128,9 +128,9 @@ async fn another_pace_holds_at_once() {
     }
 }
 
-/// Who dies between the beginning of a round and its promotion leaves the interval's batch to whoever follows.
+/// A process that dies between begin and promotion of a round leaves the batch of the interval to its successor.
 #[tokio::test]
-async fn a_round_that_never_ended_is_made_up_for() {
+async fn a_round_that_never_ended_is_caught_up() {
     let rule = by_hand(4, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
     let store = app.store();
@@ -150,7 +150,7 @@ async fn a_round_that_never_ended_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn rounds_of_a_rule_that_is_not_there() {
+async fn rounds_of_an_unknown_rule() {
     let app = serving(&[]).await;
     let registry = registry(app.store(), &[]);
     assert!(registry.run("r").await.unwrap().is_none());

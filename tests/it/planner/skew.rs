@@ -1,4 +1,4 @@
-//! Processes whose clocks are wrong: the store's time decides, and nothing else.
+//! Processes with wrong clocks: only the store's time matters.
 
 use super::{planning_on, push, registry, rounds, rule, run, stage, status, work};
 use crate::support::{TestApp, TestRedis, eventually, json};
@@ -16,7 +16,7 @@ async fn skewed(redis: &Arc<TestRedis>, by_ms: i64, rule: &Rule) -> TestApp {
     TestApp::start_on(Arc::clone(redis), Clock::skewed(by_ms), |config| config.plan = vec![rule.clone()]).await
 }
 
-/// Calls of the script that begins a round.
+/// The number of calls of the script that begins a round.
 async fn looks(app: &TestApp) -> u64 {
     let metrics = app.client.get("/metrics").await.text;
     let line = metrics.lines().find(|line| line.starts_with("fairgate_store_calls_total{call=\"ROUND_BEGIN\"}"));
@@ -41,12 +41,12 @@ async fn a_schedule_keeps_the_stores_time() {
         seconds.dedup();
         assert_eq!(seconds.len(), rounds.len(), "one a second: {rounds:?}");
         let spent = looks(&wrong).await + looks(&right).await;
-        assert!(spent < 100, "nobody looks all the time whether it is time: {spent} looks");
+        assert!(spent < 100, "the planner does not poll continuously: {spent} checks");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_ahead_does_not_make_a_planner_restless() {
+async fn a_clock_ahead_does_not_make_a_planner_poll() {
     for by_ms in [-TEN_MINUTES, TEN_MINUTES] {
         let redis = Arc::new(TestRedis::start());
         let rule = rule(|rule| {
@@ -92,7 +92,7 @@ async fn weights_are_neither_stale_nor_fresh_because_of_a_clock() {
             server.received_requests().await.unwrap().len() >= 2
         })
         .await;
-        // While it is down, they serve their time and no longer.
+        // While the webhook is down, its last weights apply for their lifetime and no longer.
         server.reset().await;
         eventually("they are too old", async || {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -102,7 +102,7 @@ async fn weights_are_neither_stale_nor_fresh_because_of_a_clock() {
     }
 }
 
-/// The store's own clock may step back, as after a failover; then nobody waits for the time that was.
+/// The store's clock may step back, as after a failover; then nothing waits until the old time is reached again.
 #[tokio::test]
 async fn the_stores_clock_steps_back() {
     let clock = Clock::manual(1_700_000_000_000);

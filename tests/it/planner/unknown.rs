@@ -1,6 +1,6 @@
-//! Tenants whose weight is unknown: the webhook is asked before their jobs are promoted, and none of them is left behind.
+//! Tenants with unknown weights: the webhook is called before their jobs are promoted, and no tenant is left out.
 
-use super::weighing::{WeightsWebhook, expected, shares, start_staged, weights};
+use super::weights::{WeightsWebhook, expected, shares, start_staged, weights};
 use super::{HOUR, planning, push, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::fairness::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule};
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::time::Duration;
 use wiremock::ResponseTemplate;
 
-/// An answer that does not come while a test runs.
+/// A response that does not arrive during a test.
 fn never() -> ResponseTemplate {
     weights(json!({})).set_delay(Duration::from_secs(50))
 }
 
-/// A rule whose planner is woken and has no interval that a test would see.
+/// A rule whose planner reacts to signals only: its interval is longer than a test.
 fn hourly(webhook: &WeightsWebhook, batch: u32) -> Rule {
     rule(|rule| {
         (rule.pace, rule.batch) = (Pace::Every(HOUR), Batch::Jobs(batch));
@@ -23,7 +23,7 @@ fn hourly(webhook: &WeightsWebhook, batch: u32) -> Rule {
     })
 }
 
-/// Tenants that each request asked about.
+/// The tenants in each request.
 async fn asked(webhook: &WeightsWebhook) -> Vec<Vec<String>> {
     let name = |tenant: &Value| tenant["id"].as_str().unwrap().to_owned();
     let names = |body: &[u8]| {
@@ -37,7 +37,7 @@ async fn unknown(app: &TestApp) -> u64 {
     status(app.store()).await.queues.first().map_or(0, |queue| queue.unknown_tenants)
 }
 
-/// New tenants share the first round by the weights that the webhook gives them, although workers are idle.
+/// New tenants share the first round by their weights from the webhook, although workers are idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn weights_apply_to_the_round_they_are_asked_for() {
     let answer = weights(json!({"a": 9, "b": 1, "c": 0})).set_delay(Duration::from_millis(10));
@@ -49,7 +49,7 @@ async fn weights_apply_to_the_round_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lone_job_of_a_new_tenant_costs_one_question_and_later_ones_pass() {
+async fn one_job_of_a_new_tenant_costs_one_webhook_call_and_later_ones_pass_through() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 2}))).await;
     let app = planning(&[hourly(&webhook, 5)]).await;
     push(&app.client, "a", 1).await;
@@ -60,7 +60,7 @@ async fn a_lone_job_of_a_new_tenant_costs_one_question_and_later_ones_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_that_the_answer_leaves_out_has_been_answered_for() {
+async fn a_tenant_missing_in_the_response_counts_as_known() {
     let webhook = WeightsWebhook::responding(weights(json!({}))).await;
     let app = planning(&[hourly(&webhook, 5)]).await;
     push(&app.client, "a", 1).await;
@@ -78,25 +78,25 @@ async fn tenants_of_known_weight_never_wait() {
     webhook.respond_with(never());
     stage(&app, &[("b", 5), ("a", 20)]).await;
     let mut got = Vec::new();
-    eventually("all jobs of the known one are done", async || {
+    eventually("all jobs of the known tenant are done", async || {
         got.extend(work(&app.client, 50).await);
         got.len() >= 20
     })
     .await;
     assert_eq!(got, ["a"; 20]);
-    // One that comes while the webhook is being asked passes, or wakes the round that waits.
+    // A job that arrives while the webhook is called passes through, or wakes the waiting round.
     for jobs in [1, 12] {
         push(&app.client, "a", jobs).await;
         work_off(&app.client, jobs).await;
     }
     assert_eq!((unknown(&app).await, status(app.store()).await.staged), (1, 5));
-    // A process that stops does not wait for the answer.
+    // A process that shuts down does not wait for the response.
     app.app.shut_down().await;
 }
 
-/// The webhook is asked about 200 tenants at once, and again in the same round if those do not fill it.
+/// The webhook is asked about 200 tenants per request, and again in the same round if those do not fill it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_unknown_tenants_are_asked_about_in_several_questions() {
+async fn many_unknown_tenants_need_several_webhook_calls() {
     let names: Vec<String> = (0..450).map(|number| format!("t{number:03}")).collect();
     let zero: serde_json::Map<_, _> = names[..300].iter().map(|name| (name.clone(), json!(0))).collect();
     let webhook = WeightsWebhook::responding(weights(Value::Object(zero))).await;
@@ -106,7 +106,7 @@ async fn many_unknown_tenants_are_asked_about_in_several_questions() {
     let asked = asked(&webhook).await;
     assert!(asked.iter().all(|tenants| tenants.len() <= 200), "{asked:?}");
     let about: std::collections::HashSet<&String> = asked.iter().flatten().collect();
-    assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 may go");
+    assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 can be promoted");
     assert_eq!(run(&registry).await.promoted, 30);
     assert_eq!(status(app.store()).await.staged, 300);
 }
@@ -120,7 +120,7 @@ async fn a_round_does_not_ask_about_more_tenants_than_it_needs() {
     assert_eq!((run(&registry).await.promoted, unknown(&app).await), (40, 250));
 }
 
-/// With a webhook that is down, also when the breaker does not let a question through any more.
+/// With a webhook that is down, also while the circuit breaker is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_tenants_of_a_webhook_that_is_down_get_the_default_weight() {
     let webhook = WeightsWebhook::responding(ResponseTemplate::new(500)).await;
@@ -149,9 +149,9 @@ async fn new_tenants_are_held_while_the_webhook_is_down_if_the_rule_says_so() {
     assert_eq!(got, expected(&[("a", 4), ("b", 4)]));
 }
 
-/// Tenants that waited for an answer are served by the rule's own weights.
+/// Tenants that waited for a response are served by the rule's static weights.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_that_asks_no_more_lets_everyone_in() {
+async fn a_rule_that_no_longer_asks_the_webhook_promotes_all_tenants() {
     for has_webhook in [false, true] {
         let webhook = WeightsWebhook::responding(never()).await;
         let mut rule = webhook.rule(300, |_| {});
@@ -177,7 +177,7 @@ async fn a_removed_rule_drains_tenants_of_unknown_weight() {
     push(&app.client, "a", 20).await;
     assert_eq!(book.remove("r").await.unwrap(), Removed::Gone);
     work_off(&app.client, 20).await;
-    eventually("nothing is left of it", async || app.redis.keys_with("fair:r:q:").await.is_empty()).await;
+    eventually("nothing of it remains", async || app.redis.keys_with("fair:r:q:").await.is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,9 +197,9 @@ async fn a_tenant_with_jobs_of_several_priorities_is_asked_about_once() {
     assert_eq!(pending["tenants"][0]["pending"], 20);
 }
 
-/// A process asks and dies: the next one asks again.
+/// A process calls the webhook and dies: the next one calls it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_asks_again_about_what_was_not_answered() {
+async fn another_process_repeats_unanswered_webhook_calls() {
     let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
     let rule = webhook.rule(8, |_| {});
     let (app, registry) = start_staged(rule.clone(), &[("a", 40), ("b", 40)]).await;
@@ -210,7 +210,7 @@ async fn another_process_asks_again_about_what_was_not_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_of_unknown_weight_that_takes_its_jobs_back_leaves_nothing() {
+async fn a_tenant_of_unknown_weight_that_cancels_its_jobs_leaves_nothing() {
     let webhook = WeightsWebhook::responding(never()).await;
     let app = serving(&[webhook.rule(8, |_| {})]).await;
     let ids = push(&app.client, "a", 2).await;

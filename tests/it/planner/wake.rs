@@ -1,10 +1,10 @@
-//! Workers need not wait for an interval: a main queue that runs dry and an idle rule that gets jobs wake the planner.
+//! Workers need not wait for an interval: an empty main queue and a new job of an idle rule wake the planner.
 
 use super::{HOUR, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{eventually, json};
 use fairgate::fairness::{Batch, Pace, Rule};
 
-/// A rule whose next scheduled round is out of a test's sight.
+/// A rule whose next scheduled round is after the end of the test.
 fn hourly(batch: Batch) -> Rule {
     rule(|rule| {
         rule.pace = Pace::Every(HOUR);
@@ -28,15 +28,15 @@ async fn a_dry_main_queue_gets_the_next_batch() {
     }
 }
 
-/// Signals may be lost: whoever looks next acts on what they would have said.
+/// Signals may be lost: the next check handles what they would have reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_signal_costs_no_more_than_the_next_look() {
+async fn a_lost_signal_delays_only_until_the_next_check() {
     let rules = [hourly(Batch::Jobs(3))];
     let app = serving(&rules).await;
     stage(&app, &[("a", 12)]).await;
     let registry = registry(app.store(), &rules);
     assert_eq!(run(&registry).await.promoted, 3);
-    // Somebody has run the hour's scheduled round and died; then the queue ran dry, and nobody heard of it.
+    // A process has run the scheduled round of this hour and died; then the queue ran dry without a signal.
     let _: i64 = app.redis.command(&["HSET", "fg:{default}:plan:r", "due", "9000000000000"]).await;
     assert_eq!(work(&app.client, 10).await.len(), 3);
     assert_eq!(work(&app.client, 10).await.len(), 0);
@@ -69,7 +69,7 @@ async fn workers_of_several_main_queues_are_served() {
     }
 }
 
-/// Two rules may promote into one main queue: one that has nothing left does not put the other to sleep.
+/// Two rules may promote into one main queue: a rule without staged jobs does not stop the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_share_a_main_queue() {
     let other = Rule { name: "s".to_owned(), types: vec!["s".to_owned()], ..hourly(Batch::Jobs(3)) };
@@ -82,7 +82,7 @@ async fn rules_share_a_main_queue() {
     assert_eq!(status(app.store()).await.staged, 1);
 }
 
-/// One request brings more than a round promotes: its tenants share the first round, which starts at once.
+/// One request brings more jobs than a round promotes: its tenants share the first round, which starts at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_larger_than_a_round_is_shared_by_its_tenants() {
     for is_strict in [false, true] {

@@ -1,6 +1,7 @@
-//! Reports on a weights webhook: one when it begins to fail, with the weights that are used instead, and one when it recovers.
+//! Reports about a weights webhook: one when it begins to fail, with the weights used instead, and one when it
+//! recovers.
 
-use super::weighing::{WeightsWebhook, weights};
+use super::weights::{WeightsWebhook, weights};
 use super::{registry, run, stage};
 use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
@@ -9,7 +10,7 @@ use fairgate::fairness::{OnWebhookError, Rule};
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 
-/// A fairgate whose clock stands still, with jobs of tenants a and b staged.
+/// Starts a fairgate with a manual clock and staged jobs of tenants a and b.
 async fn start_with_rule(rule: &Rule) -> TestApp {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule.clone()];
@@ -31,7 +32,7 @@ async fn kinds(app: &TestApp) -> Vec<String> {
     events(app).await.into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// Runs so many rounds, a second apart.
+/// Runs rounds, one second apart.
 async fn rounds(app: &TestApp, registry: &fairgate::planner::RunnerRegistry, count: usize) {
     for _ in 0..count {
         app.clock.advance(1_100);
@@ -48,7 +49,7 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     rounds(&app, &registry, 2).await;
     assert_eq!(kinds(&app).await, Vec::<String>::new());
 
-    // Through five failures, an open breaker and failed attempts of it.
+    // Five failures, an open circuit breaker and its failed probes.
     webhook.respond_with(ResponseTemplate::new(500));
     rounds(&app, &registry, 12).await;
     let reported = events(&app).await;
@@ -65,7 +66,7 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     assert_eq!((stats.at("/weights/breaker"), stats.at("/weights/fallback")), (&json!("open"), &json!("last_weights")));
     assert!(stats.at("/weights/next_attempt_at").as_str() > Some("2027-01-15T08:00:15"), "{}", stats.text);
 
-    // Its last weights are too old now: others are used, and that is news.
+    // Its last weights have expired: the fallback changes, which is reported.
     app.clock.advance(61_000);
     rounds(&app, &registry, 3).await;
     let reported = events(&app).await;
@@ -104,7 +105,7 @@ async fn a_failure_that_holds_all_tenants_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
+async fn doubtful_responses_are_reported_once() {
     for (answer, reason) in
         [(json!({}), "empty"), (json!({"A": 3, "17": 1}), "unknown_ids"), (json!({"a": 0, "b": 0}), "all_zero")]
     {
@@ -123,16 +124,16 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
         webhook.respond_with(weights(json!({"a": 3, "b": 1})));
         rounds(&app, &registry, 3).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered"]);
-        // Behind good answers, three in a row are a change.
+        // After valid responses, three doubtful ones in a row are reported.
         webhook.respond_with(weights(answer));
         rounds(&app, &registry, 6).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered", "weights.doubtful"]);
     }
 }
 
-/// A failure that one process reported is over in another: after a restart, or when another one plans the rule.
+/// A failure reported by one process ends in another: after a restart, or when another process plans the rule.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_goes_on_where_the_first_left_off() {
+async fn another_process_continues_where_the_first_stopped() {
     let webhook = WeightsWebhook::responding(ResponseTemplate::new(500)).await;
     let rule = webhook.rule(2, |_| {});
     let app = start_with_rule(&rule).await;

@@ -1,11 +1,11 @@
-//! fairgate is killed while jobs cross from one Redis to another: each arrives, and once.
+//! fairgate is killed while jobs move from one Redis to another: each arrives exactly once.
 
 use super::*;
 use crate::support::{ChaosProxy, Process, Random};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Kills; `FAIRGATE_TEST_KILLS` sets another number.
+/// The number of kills; `FAIRGATE_TEST_KILLS` overrides it.
 const KILLS: usize = 100;
 
 /// Arguments of a fairgate between two Redis servers.
@@ -21,7 +21,7 @@ fn arguments(ours: &TestRedis, theirs: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_between_delivery_and_confirmation_doubles_nothing() {
+async fn a_kill_between_delivery_and_confirmation_repeats_no_job() {
     let (ours, theirs) = (TestRedis::durable(), TestRedis::start());
     let proxy = ChaosProxy::start(&theirs).await;
     let arguments = arguments(&ours, &proxy.url());
@@ -54,7 +54,7 @@ async fn a_process_that_dies_between_delivery_and_confirmation_doubles_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
+async fn kills_at_any_time_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let (ours, theirs) = (TestRedis::durable(), TestRedis::start());
     let arguments = arguments(&ours, &theirs.url());
@@ -69,7 +69,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
         }
     };
     for _ in 0..kills {
-        // Over HTTP with an id of our own, so that a push whose answer was lost can be sent again; and as a Sidekiq client does.
+        // Over HTTP with an explicit id, so that a push without a response can be repeated; and like a Sidekiq client.
         for _ in 0..5 {
             pushed += 2;
             let id = fairgate::job::id::generate();

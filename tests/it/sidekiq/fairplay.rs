@@ -1,4 +1,4 @@
-//! Taking over from the gem sidekiq-fairplay, by its keys alone.
+//! Migration from the gem sidekiq-fairplay, based only on its keys.
 
 use super::ruby::{Worker, WorkerOptions};
 use super::*;
@@ -24,7 +24,7 @@ fn all_at_once() -> Rule {
     rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(1000), Pace::Every(50)))
 }
 
-/// What the gem does when a job of the class is enqueued.
+/// Does what the gem does when a job of the class is enqueued.
 async fn stage(redis: &TestRedis, tenant: &str, number: usize) {
     let script = "redis.call('RPUSH', KEYS[1], ARGV[2]) redis.call('HINCRBY', KEYS[2], ARGV[1], 1) \
         redis.call('EXPIRE', KEYS[1], 604800) redis.call('EXPIRE', KEYS[2], 604800) return 1";
@@ -110,7 +110,7 @@ async fn nothing_is_taken_while_a_planner_of_the_gem_has_its_lock_or_runs() {
     eventually("no planner is enqueued any more", has_enqueue_lock).await;
     let is_untouched = async || redis.command::<i64>(&["LLEN", &format!("{KEYS}tenant_queue:a")]).await == 1;
     assert!(is_untouched().await && redis.command::<String>(&["GET", &lock]).await.is_empty());
-    // It outlived its lock.
+    // The list outlived its lock.
     redis.command::<i64>(&["DEL", &lock]).await;
     eventually("the lock is ours", async || redis.command::<i64>(&["EXISTS", &lock]).await == 1).await;
     assert!(is_untouched().await);
@@ -143,14 +143,14 @@ async fn a_worker_runs_what_the_gem_staged_in_balanced_order() {
     let (jids, args): (HashSet<&str>, HashSet<&str>) =
         ran.iter().map(|ran| (ran.jid.as_str(), ran.args.as_str())).unzip();
     assert_eq!((ran.len(), jids.len(), args.len()), (60, 60, 60));
-    // What was promoted before the rule was paused may have been all that had been taken over by then.
+    // Promotions before the pause may have covered all jobs taken over by then.
     let fair: Vec<String> = ran[before..before + 24].iter().map(|ran| ran.tenant()).collect();
     for turn in fair.chunks(3) {
         assert_eq!(turn.iter().collect::<HashSet<_>>().len(), 3, "{fair:?}");
     }
 }
 
-/// Failing jobs of a class, by its own options and by those of the configuration.
+/// Failing jobs of a class, with its own options and with those of the configuration.
 #[tokio::test]
 async fn a_job_of_the_gem_is_retried_and_tagged_as_its_class_says() {
     let once = "\"retry\":false,\"tags\":[\"billing\"]";

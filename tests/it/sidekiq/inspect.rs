@@ -1,4 +1,4 @@
-//! `fairgate sidekiq inspect`: job classes, a queue that is not there, and a configuration to copy.
+//! `fairgate sidekiq inspect`: job classes, a missing queue, and a configuration to copy.
 
 use super::ruby::script;
 use super::*;
@@ -13,7 +13,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A Sidekiq with jobs of three classes.
+/// Starts a Redis with Sidekiq jobs of three classes.
 async fn sidekiq() -> TestRedis {
     let redis = TestRedis::start();
     script(
@@ -41,13 +41,13 @@ async fn lists_the_job_classes_of_each_queue() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_not_there_exits_1() {
+async fn a_missing_queue_exits_1() {
     let redis = sidekiq().await;
     let output = fairgate(&["sidekiq", "inspect", &redis.url(), "--queue", "hevy"]).await;
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
     assert!(said.contains("there is no queue \"hevy\"") && said.contains("heavy, light"), "{said}");
-    // One to which a process listens is there, although nothing has been pushed into it yet.
+    // A queue that a process reads exists, although nothing was pushed into it yet.
     let info = json!({"queues": ["fresh"], "concurrency": 1}).to_string();
     redis.command::<i64>(&["SADD", "processes", "host:1"]).await;
     redis.command::<i64>(&["HSET", "host:1", "info", &info, "busy", "0", "quiet", "false"]).await;

@@ -1,16 +1,16 @@
-//! A Sidekiq as the main queue: its Redis is real, and so are its workers.
+//! A Sidekiq as the main queue, with a real Redis and real workers.
 
-mod auto;
+mod batch_size;
 mod crash;
+mod delivery;
+mod failures;
 mod fairplay;
-mod inflow;
+mod import;
 mod inspect;
-mod passage;
 mod release;
 mod release_crash;
 mod ruby;
 mod shadow;
-mod trouble;
 mod warnings;
 mod worker;
 
@@ -34,26 +34,26 @@ fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
     rule
 }
 
-/// One that promotes only when a test says so.
+/// A rule that promotes only when the test asks.
 fn by_hand(batch: u32) -> Rule {
     rule(|rule| {
         (rule.batch, rule.strict_interval, rule.pace) = (Batch::Jobs(batch), true, Pace::Every(HOUR));
     })
 }
 
-/// The Sidekiq `legacy`, as a configuration has it.
+/// The configuration of the Sidekiq `legacy`.
 fn legacy(change: impl FnOnce(&mut Sidekiq)) -> MainQueue {
     let mut sidekiq = Sidekiq::default();
     change(&mut sidekiq);
     MainQueue { name: "legacy".to_owned(), kind: MainQueueKind::Sidekiq(Box::new(sidekiq)) }
 }
 
-/// The Redis of a Sidekiq that is not the store's.
+/// The address of a Sidekiq's Redis that is not the store's.
 fn at(redis: &TestRedis) -> Access {
     Access { url: Some(StoreUrl::parse(&redis.url()).expect("a url")), ..Access::default() }
 }
 
-/// A rule that is run by hand is left alone by whoever plans.
+/// Configures rules and a main queue. If a test runs the rounds, the server does not plan.
 fn configure(config: &mut Config, rules: &[Rule], main_queue: MainQueue) {
     (config.plan, config.main_queues) = (rules.to_vec(), vec![main_queue]);
     if rules.iter().any(|rule| rule.strict_interval) {
@@ -61,7 +61,7 @@ fn configure(config: &mut Config, rules: &[Rule], main_queue: MainQueue) {
     }
 }
 
-/// A fairgate whose rule `r` promotes into a Sidekiq.
+/// Starts a fairgate whose rule `r` promotes into a Sidekiq.
 async fn beside(rules: &[Rule], main_queue: MainQueue) -> TestApp {
     TestApp::start_with(Clock::System, |config| configure(config, rules, main_queue)).await
 }
@@ -78,7 +78,7 @@ async fn run(client: &Client) -> Value {
     client.post("/v1/admin/planner/r/run", json!({})).await.expect(200).body
 }
 
-/// What waits in a Sidekiq queue, in the order in which workers take it.
+/// The payloads in a Sidekiq queue, in the order in which workers would fetch them.
 async fn waiting(redis: &TestRedis, key: &str) -> Vec<Value> {
     let texts: Vec<String> = redis.command(&["LRANGE", key, "0", "-1"]).await;
     texts.iter().rev().map(|text| serde_json::from_str(text).expect("a payload")).collect()

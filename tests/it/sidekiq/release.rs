@@ -1,4 +1,4 @@
-//! Staged jobs are handed back to the source that they came from, on request and at exit.
+//! Staged jobs are returned to their source, on request and at exit.
 
 use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
@@ -8,7 +8,7 @@ use std::process::Output;
 
 pub const KEYS: &str = "fairplay:heavy_job:";
 
-/// A rule whose jobs stay staged until a test says otherwise: see `pause`.
+/// A rule whose jobs stay staged until the test changes it: see `pause`.
 fn held() -> Rule {
     rule(|rule| rule.pace = Pace::Every(50))
 }
@@ -35,7 +35,7 @@ pub async fn staged(client: &Client) -> u64 {
     client.get("/v1/admin/planner/r").await.expect(200).at("/staged/jobs").as_u64().expect("a number")
 }
 
-/// A fairgate whose rule `r` is paused.
+/// Starts a fairgate whose rule `r` is paused.
 async fn paused(redis: &Arc<TestRedis>, main_queue: MainQueue) -> TestApp {
     let app =
         TestApp::start_on(Arc::clone(redis), Clock::System, |config| configure(config, &[held()], main_queue)).await;
@@ -43,7 +43,7 @@ async fn paused(redis: &Arc<TestRedis>, main_queue: MainQueue) -> TestApp {
     app
 }
 
-/// A configuration file with the Sidekiq `legacy`.
+/// Writes a configuration file with the Sidekiq `legacy`.
 fn file(ours: &TestRedis, sidekiq: &str) -> PathBuf {
     let file = ours.directory().join("release.toml");
     let text = format!("[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\n{sidekiq}\n");
@@ -59,41 +59,42 @@ async fn release(ours: &TestRedis, sidekiq: &str, more: &[&str]) -> Output {
     command.output().await.expect("it runs")
 }
 
-/// The same, which has to succeed; what it printed.
+/// The same, which must succeed; returns its output.
 pub async fn released(ours: &TestRedis, sidekiq: &str, more: &[&str]) -> String {
     let output = release(ours, sidekiq, more).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Payloads in the staging queue, in the order in which workers take them.
+/// The payloads in the staging queue, in the order in which workers would fetch them.
 async fn lines(redis: &TestRedis, key: &str) -> Vec<String> {
     redis.command::<Vec<String>>(&["LRANGE", key, "0", "-1"]).await.into_iter().rev().collect()
 }
 
-/// A payload without the value of its time.
+/// A payload without its enqueue time.
 fn timeless(text: &str) -> String {
     let (before, rest) = text.split_once("\"enqueued_at\":").expect("a time");
     let end = rest.find([',', '}']).expect("an end");
     format!("{before}{}", &rest[end..])
 }
 
-/// Pushes jobs of three tenants as a Sidekiq client does, waits until they are staged, and stops fairgate; their jids.
+/// Pushes jobs of three tenants like a Sidekiq client, waits until they are staged, and stops fairgate; returns their
+/// jids.
 async fn stage_and_stop(app: TestApp, theirs: &TestRedis) -> Vec<String> {
     let push = r#"20.times { |n| %w[noisy b noisy c].each { |t| puts StagedJob.perform_async(t, n) } }"#;
     let jids: Vec<String> = script(theirs, push).await.lines().map(str::to_owned).collect();
-    eventually("all is staged", async || staged(&app.client).await == 80).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 80).await;
     app.app.shut_down().await;
     jids
 }
 
-/// Jobs that came after the stop.
+/// Pushes jobs after the stop.
 async fn push_newer(theirs: &TestRedis) -> Vec<String> {
     let jids = script(theirs, r#"2.times { |n| puts StagedJob.perform_async("b", n) }"#).await;
     jids.lines().map(str::to_owned).collect()
 }
 
-/// A worker that reads the staging queue runs each job once, in the order in which they were pushed.
+/// Asserts that a worker of the staging queue runs each job once, in the order of the pushes.
 async fn runs_in_order(theirs: &TestRedis, jids: &[String], database: u32) {
     let worker = Worker::start(theirs, &WorkerOptions { queues: &["stage"], database, ..WorkerOptions::default() });
     let ran: Vec<String> = worker.ran_all(jids.len()).await.into_iter().map(|ran| ran.jid).collect();
@@ -139,7 +140,7 @@ async fn jobs_go_back_to_another_database() {
     for n in 0..5 {
         redis.command::<i64>(&["EVAL", there, "0", "LPUSH", &text.replace('%', &n.to_string())]).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 5).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 5).await;
     app.app.shut_down().await;
     released(&redis, "staging_queue = \"stage\"\ndatabase = 3", &[]).await;
     let texts: Vec<String> = redis.command(&["EVAL", there, "0", "LRANGE", "0", "-1"]).await;
@@ -172,14 +173,14 @@ async fn a_payload_keeps_every_byte_but_its_time() {
     assert_eq!(back.len(), 2);
 }
 
-/// What the gem does when a job of the class is enqueued.
+/// Does what the gem does when a job of the class is enqueued.
 pub async fn stage_by_gem(redis: &TestRedis, tenant: &str, number: usize) {
     let args = json!([tenant, number]).to_string();
     redis.command::<i64>(&["RPUSH", &format!("{KEYS}tenant_queue:{tenant}"), &args]).await;
     redis.command::<i64>(&["HINCRBY", &format!("{KEYS}tenant_counts"), tenant, "1"]).await;
 }
 
-/// What the gem has staged for a tenant: numbers in the order in which it takes them, and its count.
+/// The jobs that the gem has staged for a tenant: numbers in fetch order, and its count.
 pub async fn of_gem(redis: &TestRedis, tenant: &str) -> (Vec<u64>, Option<u64>) {
     let args: Vec<String> = redis.command(&["LRANGE", &format!("{KEYS}tenant_queue:{tenant}"), "0", "-1"]).await;
     let number = |args: &String| serde_json::from_str::<Value>(args).expect("JSON")[1].as_u64().expect("a number");
@@ -187,7 +188,7 @@ pub async fn of_gem(redis: &TestRedis, tenant: &str) -> (Vec<u64>, Option<u64>) 
 }
 
 const GEM: &str = "fairplay_classes = [{ class = \"HeavyJob\", planner_queue = \"plans\" }]";
-/// Tenants of the gem. The second and the third are no valid tenant ids of ours.
+/// Tenants of the gem. The second and the third are not valid tenant ids.
 const TENANTS: [&str; 3] = ["a", "", "b:\u{1f} %c"];
 
 #[tokio::test]
@@ -205,9 +206,9 @@ async fn jobs_go_back_to_the_keys_of_the_gem_before_newer_ones_and_its_planner_i
                 stage_by_gem(theirs, tenant, number).await;
             }
         }
-        eventually("all is staged", async || staged(&app.client).await == 105).await;
+        eventually("all jobs are staged", async || staged(&app.client).await == 105).await;
         app.app.shut_down().await;
-        assert_eq!(lines(theirs, "queue:plans").await.len(), 1, "the gem goes on by itself");
+        assert_eq!(lines(theirs, "queue:plans").await.len(), 1, "the gem continues on its own");
         for tenant in TENANTS {
             stage_by_gem(theirs, tenant, 1000).await;
         }
@@ -259,7 +260,7 @@ async fn a_dry_run_counts_and_changes_nothing_and_jobs_over_http_stay() {
     for _ in 0..5 {
         redis.command::<i64>(&["LPUSH", "queue:stage", text]).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 8).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 8).await;
     app.app.shut_down().await;
     let keys = async || {
         let mut keys: Vec<String> = redis.command(&["KEYS", "*"]).await;
@@ -273,7 +274,7 @@ async fn a_dry_run_counts_and_changes_nothing_and_jobs_over_http_stay() {
     said.sort_unstable();
     assert_eq!(said, [stays, "would release 5 jobs of rule r to queue stage\n"]);
     assert_eq!((keys().await, lines(&redis, "queue:stage").await.len()), (before, 0));
-    // Nobody knows where to put them.
+    // Their destination is unknown.
     let lost = released(&redis, "", &["legacy"]).await;
     assert!(
         lost.contains("left 5 jobs of rule r staged: they came through a staging queue, and main queue legacy has no")
@@ -312,7 +313,7 @@ async fn it_is_refused_while_a_process_takes_jobs_in() {
 }
 
 #[tokio::test]
-async fn what_was_being_taken_in_goes_back_too_although_its_rule_is_full() {
+async fn jobs_being_imported_are_returned_too_although_their_rule_is_full() {
     let redis = Arc::new(TestRedis::start());
     let full = Rule { max_staged: Some(10), ..held() };
     let app =
@@ -346,7 +347,7 @@ async fn many_tenants_and_priorities_go_back_in_order() {
         let words: Vec<&str> = ["LPUSH", "queue:stage"].into_iter().chain(texts.iter().map(String::as_str)).collect();
         redis.command::<i64>(&words).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 1500).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 1500).await;
     app.app.shut_down().await;
     assert_eq!(
         released(&redis, "staging_queue = \"stage\"", &[]).await,
@@ -359,7 +360,7 @@ async fn many_tenants_and_priorities_go_back_in_order() {
     assert_eq!(tenants, Vec::<String>::new(), "nothing is counted any more");
 }
 
-/// Arguments of a `fairgate serve` that hands back what is staged when it stops.
+/// Arguments of a `fairgate serve` that returns staged jobs at exit.
 fn serving(ours: &TestRedis, grace: &str) -> Vec<String> {
     let file = ours.directory().join("serve.toml");
     let text = format!(
@@ -372,14 +373,14 @@ fn serving(ours: &TestRedis, grace: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_last_process_hands_back_at_exit() {
+async fn the_last_process_returns_jobs_at_exit() {
     let redis = TestRedis::start();
     let arguments = serving(&redis, "30s");
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (mut first, mut second) = (Process::serve(&words).await, Process::serve(&words).await);
     pause(&first.client).await;
     let pushed = script(&redis, r#"100.times { |n| puts StagedJob.perform_async("a", n) }"#).await;
-    eventually("all is staged", async || staged(&first.client).await == 100).await;
+    eventually("all jobs are staged", async || staged(&first.client).await == 100).await;
     eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:importers:legacy"]).await == 2)
         .await;
     assert_eq!(first.terminate(), Some(0));
@@ -391,7 +392,7 @@ async fn the_last_process_hands_back_at_exit() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_into_the_grace_stays_staged_and_is_counted() {
+async fn jobs_beyond_the_grace_period_stay_staged_and_are_counted() {
     let redis = TestRedis::start();
     let arguments = serving(&redis, "0s");
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -400,7 +401,7 @@ async fn what_does_not_fit_into_the_grace_stays_staged_and_is_counted() {
     for _ in 0..10 {
         redis.command::<i64>(&["LPUSH", "queue:stage", r#"{"class":"HeavyJob","args":["a"]}"#]).await;
     }
-    eventually("all is staged", async || staged(&process.client).await == 10).await;
+    eventually("all jobs are staged", async || staged(&process.client).await == 10).await;
     assert_eq!(process.terminate(), Some(0));
     assert_eq!(lines(&redis, "queue:stage").await.len(), 0);
     let log = process.logged();
@@ -420,14 +421,14 @@ async fn the_gem_gets_jobs_and_locks_back_at_exit() {
     for number in 0..70 {
         stage_by_gem(&redis, "a", number).await;
     }
-    eventually("all is staged", async || staged(&app.client).await == 70).await;
+    eventually("all jobs are staged", async || staged(&app.client).await == 70).await;
     app.app.shut_down().await;
     assert_eq!(of_gem(&redis, "a").await, ((0..70).collect(), Some(70)));
     assert_eq!(redis.command::<i64>(&["EXISTS", &format!("{KEYS}execute_lock")]).await, 0);
     assert_eq!(lines(&redis, "queue:plans").await.len(), 1);
 }
 
-/// Each job that was pushed has run, and once.
+/// Asserts that each pushed job has run exactly once.
 pub fn assert_each_once(ran: &[String], pushed: &[String]) {
     let times = |jid: &String| ran.iter().filter(|ran| *ran == jid).count();
     let odd: Vec<(&String, usize)> =

@@ -1,4 +1,4 @@
-//! A release is killed, or frozen, between any two of its steps: each job runs, and once.
+//! A release is killed or stopped between any two of its steps: each job runs exactly once.
 
 use super::release::{assert_each_once, pause, staged};
 use super::ruby::{Worker, WorkerOptions, script};
@@ -9,7 +9,7 @@ use fairgate::store::{Hold, ImportOutcome, Inbox};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Kills of one release; `FAIRGATE_TEST_KILLS` sets another number.
+/// The number of kills of one release; `FAIRGATE_TEST_KILLS` overrides it.
 const KILLS: usize = 12;
 const JOBS: usize = 3000;
 
@@ -30,7 +30,7 @@ fn spawn_release(words: &[&str]) -> Child {
     command.spawn().expect("it runs")
 }
 
-/// Runs releases until one succeeds: after a kill the lock has to end first.
+/// Runs releases until one succeeds: after a kill, the lock must expire first.
 async fn release_at_last(words: &[&str]) {
     eventually("a release succeeds", async || {
         let mut release = spawn_release(words);
@@ -39,13 +39,13 @@ async fn release_at_last(words: &[&str]) {
     .await;
 }
 
-/// Stages jobs and stops fairgate; their jids.
+/// Stages jobs and stops fairgate; returns their jids.
 async fn stage_and_stop(words: &[&str], theirs: &TestRedis, jobs: usize) -> Vec<String> {
     let mut process = Process::serve(words).await;
     pause(&process.client).await;
     let push = format!(r#"{jobs}.times {{ |n| puts StagedJob.perform_async("t#{{n % 7}}", n) }}"#);
     let pushed: Vec<String> = script(theirs, &push).await.lines().map(str::to_owned).collect();
-    eventually("all is staged", async || staged(&process.client).await == jobs as u64).await;
+    eventually("all jobs are staged", async || staged(&process.client).await == jobs as u64).await;
     assert_eq!(process.terminate(), Some(0));
     pushed
 }
@@ -56,7 +56,7 @@ async fn runs_each_once(theirs: &TestRedis, queue: &str, pushed: &[String]) {
     assert_each_once(&ran, pushed);
 }
 
-/// Steps of a release are told from each other by what they send: the answer is lost, and the process dies.
+/// Steps of a release are recognised by the text they send: the reply is lost, and the process is killed.
 #[tokio::test]
 async fn a_release_that_dies_after_any_step_is_completed_by_the_next_one_or_by_the_next_start() {
     for (step, is_ours, completes) in [
@@ -93,7 +93,7 @@ async fn a_release_that_dies_after_any_step_is_completed_by_the_next_one_or_by_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
+async fn kills_at_any_time_neither_lose_nor_repeat_jobs() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     for is_elsewhere in [true, false] {
         let (ours, other) = (TestRedis::durable(), TestRedis::start());
@@ -107,14 +107,14 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
             depth.expect("a number")
         };
         for _ in 0..kills {
-            // In the midst of its work, wherever that is.
+            // At a random point of its work.
             let enough = back().await + 1 + random.below(2 * JOBS / kills) as u64;
             let mut release = spawn_release(&words);
             while release.try_wait().expect("a status").is_none() && back().await < enough {}
             // It may have ended by then.
             _ = release.kill();
             release.wait().expect("it ends");
-            // Nobody else runs: the lock need not be waited for.
+            // No other process runs, so the test need not wait for the lock.
             ours.command::<i64>(&["DEL", "fg:{default}:release:legacy"]).await;
         }
         release_at_last(&words).await;
@@ -123,9 +123,9 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
     }
 }
 
-/// An importer that stood still while jobs were handed back holds entries of the inbox in its memory.
+/// An importer that was stopped while jobs were returned has entries of the inbox in memory.
 #[tokio::test]
-async fn an_importer_that_wakes_up_late_doubles_nothing() {
+async fn an_importer_that_continues_late_repeats_no_job() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let store = app.store();
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;
@@ -143,7 +143,7 @@ async fn an_importer_that_wakes_up_late_doubles_nothing() {
     assert_eq!(store.hold_release("legacy", "t").await.expect("an answer"), Hold::Held);
     assert_eq!(store.hold_release("legacy", "other").await.expect("an answer"), Hold::Taken);
     assert!(!store.register_importer("legacy", "late", "queue:stage").await.expect("an answer"));
-    // The release takes in what the importer holds; the importer is refused meanwhile, and afterwards too.
+    // The release also returns the jobs of the importer; the importer is refused meanwhile and afterwards.
     assert!(matches!(take_in("", 5, 9).await, ImportOutcome::Released));
     assert!(matches!(take_in("other", 5, 9).await, ImportOutcome::Released));
     assert!(matches!(take_in("t", 5, 9).await, ImportOutcome::Stored));
@@ -153,7 +153,7 @@ async fn an_importer_that_wakes_up_late_doubles_nothing() {
     assert_eq!(staged(&app.client).await, 2);
 }
 
-/// A lock of the gem that ended is noticed before anything is put back.
+/// An expired lock of the gem is noticed before anything is returned.
 #[tokio::test]
 async fn nothing_is_put_back_into_the_gems_keys_without_its_lock() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 const APPLICATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sidekiq/worker.rb");
 const MIDDLEWARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/sidekiq/fairgate.rb");
 
-/// A line that a job wrote when it ran.
+/// The line that a job writes when it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ran {
     pub class: String,
@@ -29,14 +29,14 @@ pub struct Worker {
     ran: PathBuf,
 }
 
-/// How a worker is started.
+/// The options of a worker process.
 pub struct WorkerOptions<'a> {
     pub queues: &'a [&'a str],
     pub threads: usize,
     /// Seconds that each job takes.
     pub takes: f64,
     pub database: u32,
-    /// Whether each job fails after it wrote its line.
+    /// True if each job fails after writing its line.
     pub fails: bool,
     /// The option `retry` of `HeavyJob`.
     pub retries: &'a str,
@@ -69,10 +69,10 @@ impl Worker {
         Worker { child, ran }
     }
 
-    /// What has run so far.
+    /// The jobs that have run so far.
     pub fn ran(&self) -> Vec<Ran> {
         let text = std::fs::read_to_string(&self.ran).unwrap_or_default();
-        // The last line may be half-written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let line = |line: &str| {
             let mut parts = line.splitn(3, ' ').map(str::to_owned);
@@ -81,13 +81,13 @@ impl Worker {
         whole.lines().map(|text| line(text).expect("a line")).collect()
     }
 
-    /// Waits until so many jobs have run.
+    /// Waits until this number of jobs have run.
     pub async fn ran_all(&self, jobs: usize) -> Vec<Ran> {
         eventually(&format!("{jobs} jobs have run"), async || self.ran().len() >= jobs).await;
         self.ran()
     }
 
-    /// Tells it to take no more jobs.
+    /// Sends the signal to stop fetching jobs.
     pub fn quiet(&self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTSTP).expect("it runs");
@@ -96,13 +96,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Runs a script with the test's application loaded; what it printed.
+/// Runs a script with the test application loaded; returns its output.
 pub async fn script(redis: &TestRedis, text: &str) -> String {
     let mut command = Command::new("ruby");
     command.args(["-r", APPLICATION, "-e", text]);

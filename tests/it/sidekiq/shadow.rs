@@ -1,4 +1,4 @@
-//! A rule in shadow watches a queue as it is, changes nothing there, and tells the waits that there would be.
+//! A rule in shadow mode watches a queue without changing it and reports the expected waits.
 
 use super::*;
 use crate::support::ChaosProxy;
@@ -11,7 +11,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const SEEN: &str = "/v1/admin/planner/r/shadow";
 
-/// The rule `r` in shadow.
+/// The rule `r` in shadow mode.
 fn in_shadow() -> Rule {
     rule(|rule| rule.shadow = true)
 }
@@ -20,7 +20,7 @@ fn now_ms() -> i64 {
     Clock::System.now_ms()
 }
 
-/// A payload as Sidekiq's client makes it.
+/// A payload like those of Sidekiq's client.
 fn payload(class: &str, tenant: &str, number: usize, queue: &str) -> String {
     let (jid, at) = (format!("{tenant}-{number}"), now_ms() as f64 / 1e3);
     json!({"class": class, "args": [tenant, number], "retry": true, "queue": queue, "jid": jid, "created_at": at,
@@ -40,7 +40,7 @@ async fn seen(client: &Client) -> Value {
     client.get(SEEN).await.expect(200).body
 }
 
-/// Waits until so many jobs of the queue have been looked at.
+/// Waits until this number of jobs of the queue have been observed.
 async fn looked_at(app: &TestApp, jobs: usize) -> Value {
     eventually("it has looked at them", async || seen(&app.client).await["line"]["looked_at"] == json!(jobs)).await;
     seen(&app.client).await
@@ -51,11 +51,12 @@ fn tenant<'a>(seen: &'a Value, name: &str) -> &'a Value {
     tenants.iter().find(|tenant| tenant["tenant_id"] == name).unwrap_or_else(|| panic!("no {name} in {seen}"))
 }
 
-/// Two Sidekiqs get the same jobs at the same time, and the same workers: as many jobs are taken at the same moments.
+/// Two Sidekiq queues with the same jobs at the same times and the same workers: as many jobs are fetched at the same
+/// times.
 struct Comparison<'a> {
     watched: &'a TestRedis,
     promoted: &'a TestRedis,
-    /// When each job was pushed, and how long jobs of each tenant waited: in the queue as it is, and promoted.
+    /// The push time of each job; below, the waits of each tenant's jobs in the queue as it is, and with promotion.
     pushed: HashMap<(String, u64), i64>,
     as_is: HashMap<String, Vec<i64>>,
     planned: HashMap<String, Vec<i64>>,
@@ -68,7 +69,7 @@ impl Comparison<'_> {
         jobs.for_each(|number| _ = self.pushed.insert((tenant.to_owned(), number as u64), now_ms()));
     }
 
-    /// A worker takes a job, if there is one; how long it has waited.
+    /// Fetches a job, if there is one; returns its tenant and its wait, in ms.
     async fn take(&self, redis: &TestRedis) -> Option<(String, i64)> {
         let text: Option<String> = redis.command(&["RPOP", "queue:heavy"]).await;
         let job: Value = serde_json::from_str(&text?).expect("a payload");
@@ -77,7 +78,7 @@ impl Comparison<'_> {
         Some((tenant, now_ms() - pushed))
     }
 
-    /// Workers are there a hundred times a second; one that finds nothing waits for what comes.
+    /// Workers fetch a hundred times per second; a worker without a job waits for the next one.
     async fn work(&mut self, ticks: usize) {
         let mut every = tokio::time::interval(Duration::from_millis(10));
         every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -101,10 +102,10 @@ fn quantile(waits: &[i64], share: f64) -> f64 {
     waits[((waits.len() as f64 * share).ceil() as usize).max(1) - 1] as f64
 }
 
-/// Two real queues side by side are within 10 % of each other only as long as neither is kept from running: of five pairs one has to
-/// be. Everything else holds for each.
+/// Two real queues are within 10 % of each other only if neither is delayed by the machine: one of five comparisons
+/// must be. All other assertions hold for each.
 #[tokio::test]
-async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
+async fn predicted_waits_match_the_waits_with_promotion() {
     let mut differences = Vec::new();
     for _ in 0..5 {
         match compare_once().await {
@@ -115,7 +116,8 @@ async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
     panic!("{}", differences.join("\n"));
 }
 
-/// Watches a queue in shadow beside one into which the same jobs are promoted. The first wait that differs by more than 10 %.
+/// Watches a queue in shadow mode and promotes the same jobs into another. Returns the first wait that differs by more
+/// than 10 %.
 async fn compare_once() -> Option<String> {
     let (watched, promoted) = (TestRedis::start(), TestRedis::start());
     let weigh =
@@ -126,7 +128,7 @@ async fn compare_once() -> Option<String> {
         legacy(|sidekiq| (sidekiq.access, sidekiq.staging_queue) = (at(&promoted), Some("stage".to_owned()))),
     )
     .await;
-    // A process that tells of itself, so that a queue that runs dry is noticed.
+    // A process record, so that an empty queue is noticed.
     let info = json!({"queues": ["heavy"], "concurrency": 1}).to_string();
     promoted.command::<i64>(&["SADD", "processes", "p"]).await;
     promoted.command::<i64>(&["HSET", "p", "info", &info, "busy", "1", "quiet", "false"]).await;
@@ -139,9 +141,9 @@ async fn compare_once() -> Option<String> {
         stats.at("/staged/jobs").as_u64().unwrap_or(0) + stats.at("/main_queue/depth").as_u64().unwrap_or(0) >= 600
     })
     .await;
-    // A job that came and went between two looks would be nobody's.
+    // A job that came and went between two observations would be missed.
     looked_at(&shadow, 600).await;
-    // Until the planner has found out how fast its workers are.
+    // Waits until the planner has measured the rate of its workers.
     comparison.work(300).await;
     comparison.push("quiet", 0..60).await;
     comparison.push("paying", 0..90).await;
@@ -168,8 +170,8 @@ async fn compare_once() -> Option<String> {
         }
     }
     let p95 = |name: &str, order: &str| tenant(&seen, name)[order]["p95_ms"].as_u64().expect("a wait");
-    assert!(p95("quiet", "planned") < p95("quiet", "as_is"), "that is what it is for");
-    // Rounds are recorded as if they had been.
+    assert!(p95("quiet", "planned") < p95("quiet", "as_is"), "planning shortens the waits of quiet tenants");
+    // Rounds are recorded as if they had run.
     let rounds = shadow.client.get("/v1/admin/planner/r/rounds?limit=100").await.expect(200);
     let rounds = rounds.at("/items").as_array().expect("rounds").clone();
     let would = seen["would"]["promoted_total"].as_u64().expect("a number");
@@ -183,7 +185,7 @@ async fn compare_once() -> Option<String> {
     difference
 }
 
-/// Names of commands that a Redis was sent, and of those the ones that write.
+/// The names of the commands a Redis received, and of those that write.
 async fn writes(redis: &TestRedis) -> (Vec<String>, Vec<String>) {
     let stats: String = redis.command(&["INFO", "commandstats"]).await;
     let name = |line: &str| Some(line.strip_prefix("cmdstat_")?.split(':').next()?.to_owned());
@@ -193,7 +195,7 @@ async fn writes(redis: &TestRedis) -> (Vec<String>, Vec<String>) {
     (sent, writing)
 }
 
-/// Everything that a Redis holds.
+/// The contents of a Redis.
 async fn contents(redis: &TestRedis) -> Vec<(String, Vec<u8>)> {
     let mut keys: Vec<String> = redis.command(&["KEYS", "*"]).await;
     keys.sort();
@@ -206,7 +208,7 @@ async fn contents(redis: &TestRedis) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
+async fn nothing_is_changed_in_the_watched_redis_and_the_gem_keeps_its_locks() {
     let theirs = TestRedis::start();
     enqueue(&theirs, "heavy", "noisy", 0..300).await;
     enqueue(&theirs, "heavy", "quiet", 0..3).await;
@@ -214,7 +216,7 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
     theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
     theirs.command::<i64>(&["HSET", "fairplay:heavy_job:tenant_counts", "a", "1"]).await;
     theirs.command::<i64>(&["RPUSH", "fairplay:heavy_job:tenant_queue:a", "[\"a\",1]"]).await;
-    // A replica, which would refuse to write: it is good enough to be watched.
+    // A read-only replica is sufficient for watching.
     theirs.command::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     theirs.command::<String>(&["CONFIG", "RESETSTAT"]).await;
     let before = contents(&theirs).await;
@@ -238,7 +240,7 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
     let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
     assert_eq!((stats.at("/state"), stats.at("/shadow/line/looked_at")), (&json!("shadow"), &json!(305)));
     assert_eq!((stats.at("/staged/jobs"), stats.at("/shadow/tenants")), (&json!(0), &Value::Null));
-    // Whoever asks for a round gets none, and nobody brings jobs in.
+    // A requested round does not run, and no jobs are imported.
     assert_eq!(run(&app.client).await["promoted"], 0);
     let refused = app.client.post("/v1/jobs", json!({"type": "t.job", "args": ["a"]})).await.expect(400);
     assert!(refused.text.contains("in shadow"), "{}", refused.text);
@@ -250,7 +252,7 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
 }
 
 #[tokio::test]
-async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_it() {
+async fn returned_jobs_and_emptied_queues_do_not_distort_the_report() {
     let theirs = TestRedis::start();
     let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     enqueue(&theirs, "heavy", "a", 0..1000).await;
@@ -263,7 +265,7 @@ async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_i
     enqueue(&theirs, "heavy", "b", 0..7).await;
     let seen = looked_at(&app, 997).await;
     assert_eq!((&tenant(&seen, "b")["waiting"], &seen["taken_total"]), (&json!(7), &json!(10)));
-    // One that came and went before the others.
+    // A job that came and went before the others.
     theirs.command::<i64>(&["DEL", "queue:heavy"]).await;
     enqueue(&theirs, "heavy", "c", 0..3).await;
     let seen = looked_at(&app, 3).await;
@@ -272,7 +274,7 @@ async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_i
 }
 
 #[tokio::test]
-async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
+async fn an_unreachable_redis_is_reported_and_watched_again_afterwards() {
     let theirs = TestRedis::start();
     let proxy = ChaosProxy::start(&theirs).await;
     enqueue(&theirs, "heavy", "a", 0..5).await;
@@ -281,7 +283,7 @@ async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
     looked_at(&app, 5).await;
     proxy.arm("LLEN");
     proxy.struck().await;
-    eventually("that is told", async || seen(&app.client).await["trouble"].is_string()).await;
+    eventually("the failure is reported", async || seen(&app.client).await["trouble"].is_string()).await;
     enqueue(&theirs, "heavy", "a", 5..9).await;
     proxy.open();
     let seen = looked_at(&app, 9).await;
@@ -289,7 +291,7 @@ async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn one_process_watches_and_another_goes_on_when_it_stops() {
+async fn one_process_watches_and_another_takes_over() {
     let (redis, theirs) = (Arc::new(TestRedis::start()), TestRedis::start());
     let start = async || {
         let main_queue = legacy(|sidekiq| sidekiq.access = at(&theirs));
@@ -301,7 +303,7 @@ async fn one_process_watches_and_another_goes_on_when_it_stops() {
     let watcher = seen(&first.client).await["watcher"].clone();
     let second = start().await;
     enqueue(&theirs, "heavy", "a", 0..5).await;
-    assert_eq!(looked_at(&second, 5).await["watcher"], watcher, "any process answers for the one that watches");
+    assert_eq!(looked_at(&second, 5).await["watcher"], watcher, "any process reports for the one that watches");
     first.app.shut_down().await;
     eventually("the other one watches", async || {
         let seen = seen(&second.client).await;
@@ -311,7 +313,7 @@ async fn one_process_watches_and_another_goes_on_when_it_stops() {
 }
 
 #[tokio::test]
-async fn from_shadow_to_light_and_back() {
+async fn switching_shadow_mode_off_and_on() {
     let app = beside(&[], legacy(|sidekiq| sidekiq.staging_queue = Some("stage".to_owned()))).await;
     let put = async |rule: Rule| {
         app.client.send("PUT", "/v1/admin/planner/r", Some(rule.to_json().to_string())).await;
@@ -325,7 +327,7 @@ async fn from_shadow_to_light_and_back() {
     enqueue(&app.redis, "stage", "a", 0..5).await;
     eventually("they are staged or promoted", async || app.redis.command::<i64>(&["LLEN", "queue:stage"]).await == 0)
         .await;
-    // In shadow again: what is staged goes on, and what comes to the staging queue goes straight through.
+    // In shadow mode again: staged jobs are still promoted, and new jobs of the staging queue are passed on.
     put(Rule { batch: Batch::Jobs(100), ..in_shadow() }).await;
     enqueue(&app.redis, "stage", "a", 5..8).await;
     eventually("all are there", async || waiting(&app.redis, "queue:heavy").await.len() == 8).await;
@@ -341,7 +343,7 @@ async fn the_webhook_is_asked_and_its_weights_count() {
     let (theirs, webhook) = (TestRedis::start(), MockServer::start().await);
     let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {"paying": 3}}));
     Mock::given(method("POST")).respond_with(answer).mount(&webhook).await;
-    // The second round is the first by which the webhook has certainly been asked.
+    // The second round is the first after a certain webhook call.
     let rule = rule(|rule| {
         (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(3000));
         rule.weights.webhook = Some(Webhook { url: webhook.uri(), timeout: 1000, secret_env: None });
@@ -349,7 +351,7 @@ async fn the_webhook_is_asked_and_its_weights_count() {
     let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     enqueue(&theirs, "heavy", "free", 0..200).await;
     enqueue(&theirs, "heavy", "paying", 0..200).await;
-    eventually("a round has gone by its weights", async || {
+    eventually("a round has used its weights", async || {
         let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
         let served = rounds.at("/items/0/served");
         let jobs = |place: usize| (served[place]["tenant_id"].clone(), served[place]["jobs"].clone());
@@ -361,27 +363,27 @@ async fn the_webhook_is_asked_and_its_weights_count() {
 }
 
 #[tokio::test]
-async fn of_a_long_line_the_front_is_looked_at() {
+async fn only_the_front_of_a_long_queue_is_observed() {
     let theirs = TestRedis::start();
     for part in 0..11 {
         enqueue(&theirs, "heavy", "a", part * 10_000..(part + 1) * 10_000).await;
     }
     let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
-    // Patience is with each part: how fast all of it goes is up to the machine.
+    // The time limit applies to each part, because the total depends on the machine.
     for part in 1..10 {
         let enough = async || seen(&app.client).await["line"]["looked_at"].as_u64() >= Some(part * 10_000);
         eventually("it has looked at a part", enough).await;
     }
     let seen = looked_at(&app, 100_000).await;
     assert_eq!((&seen["line"]["jobs"], &seen["line"]["truncated"]), (&json!(110_000), &json!(true)));
-    // What becomes free in front is filled from behind.
+    // Slots that become free are filled with later jobs.
     theirs.command::<Vec<String>>(&["RPOP", "queue:heavy", "500"]).await;
     eventually("it goes on", async || self::seen(&app.client).await["taken_total"] == json!(500)).await;
     looked_at(&app, 100_000).await;
 }
 
 #[tokio::test]
-async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
+async fn a_global_weight_of_a_tenant_applies_at_once() {
     let theirs = TestRedis::start();
     let rule = rule(|rule| (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(2000)));
     let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
@@ -390,7 +392,7 @@ async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
     looked_at(&app, 600).await;
     let weighs = json!({"fairness_weight": 3}).to_string();
     app.client.send("PUT", "/v1/admin/tenants/gold", Some(weighs)).await.expect(201);
-    eventually("a round has gone by it", async || {
+    eventually("a round has used it", async || {
         let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
         let served = rounds.at("/items/0/served");
         served[0]["tenant_id"] == "gold" && served[0]["jobs"] == 30 && served[0]["weight"] == 3.0

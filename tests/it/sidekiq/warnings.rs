@@ -1,6 +1,6 @@
-//! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, with what to do.
+//! Misconfigurations with a Sidekiq: each is reported once, with its remedy.
 
-use super::inflow::{all_at_once, draining};
+use super::import::{all_at_once, draining};
 use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::Process;
@@ -26,9 +26,9 @@ async fn a_process_that_reads_the_staging_queue_is_reported_until_it_is_gone() {
     assert_eq!(reported["processes"], json!(identity));
     assert!(reported["message"].as_str().unwrap().contains("bypass"), "{reported}");
     drop(worker);
-    // A process that was killed is not there any more when its record has ended.
+    // A killed process counts as gone when its record has expired.
     app.redis.command::<i64>(&["DEL", "processes", &identity[0]]).await;
-    eventually("that is over", async || !events(&app, "main_queue.staging_unread").await.is_empty()).await;
+    eventually("the failure has ended", async || !events(&app, "main_queue.staging_unread").await.is_empty()).await;
     assert_eq!(events(&app, "main_queue.staging_read").await.len(), 1);
 }
 
@@ -127,13 +127,13 @@ async fn a_staged_job_is_found_by_its_jid() {
         let job = app.client.job(&of("id")).await;
         assert_eq!(job["x_staged"], true);
     }
-    // One that came over HTTP has a jid as well.
+    // A job that arrived over HTTP has a jid as well.
     let id = push(&app.client, "acme", 1).await.remove(0);
     let jid = id.replace('-', "")[8..].to_owned();
     let found = app.client.get(&format!("/v1/admin/sidekiq/jobs/{jid}")).await.expect(200);
     assert_eq!((found.text_at("/id"), found.text_at("/class")), (id.as_str(), "HeavyJob"));
 
-    // What is in the arguments is not its jid; what has been promoted is Sidekiq's.
+    // A jid in the arguments does not count; a promoted job belongs to Sidekiq.
     script(&app.redis, r#"StagedJob.perform_async("acme", "jid" => "feedfacefeedfacefeedface")"#).await;
     eventually("it is staged", async || staged().await == Some(5)).await;
     let missing = app.client.get("/v1/admin/sidekiq/jobs/feedfacefeedfacefeedface").await.expect(404);
@@ -157,9 +157,9 @@ async fn a_rule_that_promotes_into_the_staging_queue_is_refused_at_run_time_too(
     put("heavy").await.expect(201);
 }
 
-/// A batch in which all jobs are passed on leaves nothing to stage; the next jobs are taken in all the same.
+/// A batch whose jobs are all passed on leaves nothing to stage; later jobs are still imported.
 #[tokio::test]
-async fn jobs_that_are_all_passed_on_are_taken_in_without_a_failure() {
+async fn a_batch_that_is_passed_on_completely_is_imported_without_an_error() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
     let file = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\nstaging_queue = \"stage\"\n";

@@ -1,10 +1,10 @@
-//! Jobs that came over HTTP are run by an unmodified Sidekiq.
+//! An unmodified Sidekiq runs jobs that arrived over HTTP.
 
 use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use std::collections::HashSet;
 
-/// Pauses the rule, pushes jobs of tenants, and lets it go on.
+/// Pauses the rule, pushes jobs of tenants, and resumes it.
 async fn stage(app: &TestApp, tenants: &[(&str, usize)]) -> Vec<String> {
     app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
     let mut ids = Vec::new();
@@ -29,7 +29,7 @@ async fn a_worker_runs_each_job_once_in_balanced_order_under_its_id() {
     let ran = worker.ran_all(80).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (80, ids.iter().map(|id| jid(id)).collect()));
-    // While all three have jobs, each has every third turn.
+    // While all three have jobs, each gets every third turn.
     let first: Vec<String> = ran[..30].iter().map(|ran| ran.tenant()).collect();
     for turn in first.chunks(3) {
         assert_eq!(turn.iter().collect::<HashSet<_>>().len(), 3, "{first:?}");
@@ -51,14 +51,15 @@ async fn workers_of_another_redis_run_each_job_once() {
 }
 
 #[tokio::test]
-async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
+async fn process_records_are_read_and_a_quiet_process_gets_no_more_jobs() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let worker = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
-    eventually("it has told of itself", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
+    eventually("its process record exists", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1)
+        .await;
     worker.quiet();
-    // A process tells of itself every five seconds.
+    // A process sends a heartbeat every five seconds.
     let identity: Vec<String> = app.redis.command(&["SMEMBERS", "processes"]).await;
-    eventually("it has told that it is quiet", async || {
+    eventually("its process record says that it is quiet", async || {
         app.redis.command::<String>(&["HGET", &identity[0], "quiet"]).await == "true"
     })
     .await;
@@ -69,18 +70,18 @@ async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     })
     .await;
     assert_eq!(waiting(&app.redis, "queue:heavy").await.len(), 0);
-    // Another one comes, as in a deployment.
+    // Another process starts, as in a deployment.
     let next = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     next.ran_all(5).await;
 }
 
 #[tokio::test]
-async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
+async fn a_gate_closes_by_latency_by_depth_and_for_a_paused_queue() {
     let rule = by_hand(10);
     let rule = Rule { max_depth: 4, latency_threshold: 60_000, ..rule };
     let app = beside(&[rule], legacy(|_| {})).await;
     push(&app.client, "a", 20).await;
-    assert_eq!(run(&app.client).await["promoted"], 4, "up to the ceiling");
+    assert_eq!(run(&app.client).await["promoted"], 4, "up to the maximum");
     assert_eq!(run(&app.client).await["reason"], "depth");
     for (oldest, reason) in [
         ("{\"enqueued_at\":1.5}", Some("latency")),
@@ -100,10 +101,10 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
 }
 
 #[tokio::test]
-async fn inspect_tells_what_is_there_and_changes_nothing() {
+async fn inspect_reports_the_contents_and_changes_nothing() {
     let redis = TestRedis::start();
     let worker = Worker::start(&redis, &WorkerOptions { queues: &["light"], ..WorkerOptions::default() });
-    eventually("it has told of itself", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
+    eventually("its process record exists", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
     for (tenant, jobs) in [("noisy", 9), ("quiet", 1)] {
         for _ in 0..jobs {
             let payload = json!({"class": "HeavyJob", "args": [tenant], "enqueued_at": 1_700_000_000.5}).to_string();

@@ -1,4 +1,4 @@
-//! What it costs when nothing happens: no writes, no memory. And what an emptied Redis does to rules.
+//! Cost of idling: no writes and no memory. Also the effect of an emptied Redis on rules.
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::{TestApp, eventually, json};
@@ -6,7 +6,7 @@ use fairgate::clock::Clock;
 use fairgate::fairness::{OnUnknownWeight, Rule, Webhook, Weight};
 use fairgate::store::{Begun, Why};
 
-/// Changes of data since Redis started.
+/// The number of changes since Redis started.
 async fn writes(app: &TestApp) -> u64 {
     let info: String = app.redis.command(&["INFO", "persistence"]).await;
     let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
@@ -39,7 +39,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
             poll(step).await;
         }
         assert_eq!(writes(&env.app).await, before);
-        // And the same when there was work.
+        // The same after there was work.
         for tenant in ["a", "b", "c"] {
             env.push(tenant).await;
         }
@@ -50,7 +50,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
     }
 }
 
-/// Jobs are staged that cannot go: the first poll leaves a note of it, the others nothing.
+/// Staged jobs that cannot be promoted: the first poll records it, the others write nothing.
 #[tokio::test]
 async fn polls_of_a_queue_that_is_dry_write_once() {
     let env = StagingEnv::busy(|_| {}).await;
@@ -85,13 +85,13 @@ async fn a_tenant_without_jobs_takes_no_memory() {
     env.client.delete(&format!("/v1/jobs/{}", ids[2])).await.expect(200);
     assert_eq!(env.tenant_keys().await, Vec::<String>::new());
     let low: Vec<String> = env.redis.command(&["HGETALL", "fg:{default}:low"]).await;
-    assert_eq!(low, Vec::<String>::new(), "nor does the planner want to hear of the queue");
+    assert_eq!(low, Vec::<String>::new(), "the planner does not watch the queue either");
     let staged: Option<String> = env.redis.command(&["HGET", "fg:{default}:state", "staged"]).await;
     assert_eq!(staged.as_deref(), Some("0"));
 }
 
 #[tokio::test]
-async fn what_a_webhook_said_is_remembered_for_a_while() {
+async fn webhook_weights_are_kept_for_a_while() {
     let env = StagingEnv::busy(|rule| {
         let url = "http://127.0.0.1:9/".to_owned();
         rule.weights.webhook = Some(Webhook { url, timeout: 100, secret_env: None });
@@ -137,9 +137,9 @@ async fn the_files_rules_hold_again_after_redis_was_emptied() {
     assert_eq!(env.round(9).await, 1);
 }
 
-/// With a planner: what is staged afterwards is promoted, too.
+/// With a planner, jobs staged afterwards are promoted as well.
 #[tokio::test]
-async fn the_planner_goes_on_after_redis_was_emptied() {
+async fn the_planner_continues_after_redis_was_emptied() {
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
     for _ in 0..2 {
         let mut ids = Vec::new();

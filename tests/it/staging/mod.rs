@@ -1,14 +1,14 @@
-//! Jobs of planned types wait in staging, are promoted, pass, return, expire and are bounded.
+//! Staging: jobs of planned types wait, are promoted, pass through, return and expire, up to a maximum.
 
-mod blocked;
-mod bound;
 mod idle;
-mod passing;
+mod max_blocked;
+mod max_staged;
+mod pass_through;
 mod priorities;
 mod returns;
-mod sharing;
-mod tenancy;
-mod waiting;
+mod shared_queue;
+mod staged_jobs;
+mod tenant;
 mod weights;
 
 use crate::support::{Answer, NOON, TestApp, json};
@@ -47,7 +47,7 @@ impl StagingEnv {
         StagingEnv { app, rule }
     }
 
-    /// One on which nothing passes: its queue `default` has a job of a type that is not planned.
+    /// Starts one on which nothing passes through: its queue `default` has a job of an unplanned type.
     async fn busy(change: impl FnOnce(&mut Rule)) -> StagingEnv {
         let env = StagingEnv::with(change).await;
         env.client.enqueue(json!({"type": "other.job", "args": []})).await;
@@ -58,7 +58,7 @@ impl StagingEnv {
         self.store().begin_round(&self.rule, "test", why, None).await.unwrap()
     }
 
-    /// A whole round that somebody asked for: up to so many jobs of each queue.
+    /// Runs a requested round that promotes up to `jobs` jobs per queue.
     async fn round(&self, jobs: u64) -> u64 {
         match self.begin(Why::Run).await {
             Begun::Round(round) => self.finish_round(round, jobs).await,
@@ -67,7 +67,7 @@ impl StagingEnv {
         }
     }
 
-    /// The rest of a round that has begun.
+    /// Finishes a round that has begun.
     async fn finish_round(&self, round: Round, jobs: u64) -> u64 {
         let (store, name) = (self.store(), &self.rule.name);
         let mut total = 0;
@@ -82,7 +82,7 @@ impl StagingEnv {
         total
     }
 
-    /// A planned job of a tenant comes in.
+    /// Enqueues a planned job of a tenant.
     async fn push(&self, tenant: &str) -> String {
         self.client.enqueue(planned(tenant)).await
     }
@@ -98,7 +98,7 @@ impl StagingEnv {
         job["x_staged"] == true
     }
 
-    /// Jobs staged by the rule, as it counts them.
+    /// The rule's count of staged jobs.
     async fn staged(&self) -> u64 {
         self.store().rule_status(&self.rule.name, None).await.unwrap().staged
     }

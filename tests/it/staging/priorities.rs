@@ -1,4 +1,4 @@
-//! Priorities of staged jobs: across all tenants, or only within each of them.
+//! Priorities of staged jobs: across all tenants, or within each tenant.
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
@@ -23,7 +23,7 @@ async fn push(env: &StagingEnv, jobs: &[(&str, i32)]) -> Vec<String> {
     ids
 }
 
-/// Promotes one job after the other; their places among `ids`, in the order in which they went.
+/// Promotes jobs one by one; returns their positions in `ids` in order of promotion.
 async fn order(env: &StagingEnv, ids: &[String]) -> Vec<usize> {
     let mut order = Vec::new();
     while env.round(1).await == 1 {
@@ -36,7 +36,7 @@ async fn order(env: &StagingEnv, ids: &[String]) -> Vec<usize> {
     order
 }
 
-/// The rule changes while the server runs.
+/// Changes the rule while the server runs.
 async fn put(env: &StagingEnv, change: impl FnOnce(&mut Rule)) {
     let mut rule = env.rule.clone();
     change(&mut rule);
@@ -55,7 +55,7 @@ async fn tenant(env: &StagingEnv, name: &str) -> StagedTenant {
     env.store().tenants("plan", "default", &[name.to_owned()]).await.unwrap().remove(0)
 }
 
-/// A tenant with many urgent jobs goes before others, and tenants take turns only among jobs of equal priority.
+/// A tenant with many urgent jobs goes first, and tenants take turns only among jobs of equal priority.
 #[tokio::test]
 async fn a_higher_priority_goes_before_tenants_take_turns() {
     let env = StagingEnv::busy(|_| {}).await;
@@ -73,7 +73,7 @@ async fn within_a_tenant_priorities_order_its_own_jobs_only() {
 }
 
 #[tokio::test]
-async fn nothing_passes_while_somebody_waits_at_another_priority() {
+async fn nothing_passes_through_while_a_tenant_waits_at_another_priority() {
     let env = StagingEnv::busy(|_| {}).await;
     let waiting = push(&env, &[("a", -5)]).await;
     env.client.fetch("default", 1).await;
@@ -84,7 +84,7 @@ async fn nothing_passes_while_somebody_waits_at_another_priority() {
     assert_eq!(env.round(9).await, 3);
     env.client.fetch("default", 9).await;
     let passing = push(&env, &[("b", 5)]).await;
-    assert!(!env.is_staged(&passing[0]).await, "nobody waits any more");
+    assert!(!env.is_staged(&passing[0]).await, "no tenant waits any more");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_weight_is_the_tenants_at_every_priority() {
     reweigh(&env, "a", seven).await;
     let ids = [&held[..], &more[..1]].concat();
     assert_eq!(order(&env, &ids).await, [2, 1, 0]);
-    // What a webhook said is remembered, whatever the priority of the next job.
+    // A webhook weight applies to jobs of every priority.
     push(&env, &[("a", 1)]).await;
     let remembered = tenant(&env, "a").await;
     assert_eq!((remembered.weight, remembered.promoted), (seven, 0));
@@ -137,12 +137,12 @@ async fn jobs_leave_staging_at_any_priority() {
 }
 
 #[tokio::test]
-async fn what_was_staged_by_priority_goes_first_when_the_rule_stops_to() {
+async fn jobs_staged_by_priority_go_first_after_the_rule_changes() {
     let env = StagingEnv::busy(|_| {}).await;
     let mut ids = push(&env, &[("a", 5), ("a", 5), ("b", 0), ("b", -5)]).await;
     put(&env, |rule| rule.priority = PriorityScope::WithinTenant).await;
     ids.extend(push(&env, &[("c", 9), ("a", 0)]).await);
-    // Cancelled where it is, whatever the rule says now.
+    // A job is cancelled where it is, regardless of the current rule.
     env.client.delete(&format!("/v1/jobs/{}", ids[1])).await.expect(200);
     let cancelled = 1;
     let order = order(&env, &ids).await;
@@ -152,7 +152,7 @@ async fn what_was_staged_by_priority_goes_first_when_the_rule_stops_to() {
 }
 
 #[tokio::test]
-async fn what_was_staged_within_tenants_goes_as_priority_0_when_the_rule_changes() {
+async fn jobs_staged_within_tenants_count_as_priority_0_after_the_rule_changes() {
     let env = StagingEnv::busy(|rule| rule.priority = PriorityScope::WithinTenant).await;
     let mut ids = push(&env, &[("a", 0), ("a", 5), ("b", -9), ("b", 7)]).await;
     put(&env, |rule| rule.priority = PriorityScope::Global).await;
@@ -166,7 +166,7 @@ async fn what_was_staged_within_tenants_goes_as_priority_0_when_the_rule_changes
 }
 
 #[tokio::test]
-async fn a_tenant_whose_jobs_are_blocked_holds_up_no_priority() {
+async fn a_tenant_with_blocked_jobs_delays_no_priority() {
     let env = StagingEnv::busy(|rule| rule.max_blocked = 1).await;
     let client = &env.client;
     let limited = |priority| {

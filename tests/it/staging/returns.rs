@@ -1,4 +1,4 @@
-//! Jobs that come back: retries, due schedules, dead letters. And rules that send jobs elsewhere.
+//! Jobs that return to staging: retries, due schedules, dead letters. Also rules that change the destination.
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
@@ -7,7 +7,7 @@ async fn tick(env: &StagingEnv) {
     env.tick().await;
 }
 
-/// Retries a job once; where it is when its time has come.
+/// Retries a job once; returns its place when the retry is due.
 async fn state_after_a_retry(restage: bool) -> (bool, String) {
     let env = StagingEnv::with(|rule| rule.restage = restage).await;
     let client = &env.client;
@@ -53,7 +53,7 @@ async fn due_schedules_are_staged_unless_the_rule_says_otherwise() {
     }
 }
 
-/// What is due is in front of what is fetched, staging or not.
+/// A due job goes before the next fetch, with and without staging.
 #[tokio::test]
 async fn a_fetch_stages_what_is_due() {
     let env = StagingEnv::busy(|_| {}).await;

@@ -1,4 +1,4 @@
-//! Whoever comes to staging comes under the weight that the rule has now, however old the job is.
+//! A job that enters staging gets the weight that the rule has then, regardless of its age.
 
 use super::{NOON, SECOND, StagingEnv, planned};
 use crate::support::json;
@@ -25,7 +25,7 @@ async fn come_due(env: &StagingEnv) {
 }
 
 #[tokio::test]
-async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
+async fn jobs_sent_during_a_hold_are_free_after_it() {
     let held = [("a".to_owned(), Weight::HELD)];
     let env = StagingEnv::with(|rule| rule.weights.fixed = held.into()).await;
     let id = scheduled(&env, "a").await;
@@ -35,7 +35,7 @@ async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
 }
 
 #[tokio::test]
-async fn a_hold_holds_what_was_sent_before_it() {
+async fn a_hold_applies_to_jobs_sent_before_it() {
     let env = StagingEnv::open().await;
     let id = scheduled(&env, "a").await;
     set_weight(&env, "a", 0.0).await;
@@ -45,7 +45,7 @@ async fn a_hold_holds_what_was_sent_before_it() {
 }
 
 #[tokio::test]
-async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
+async fn with_hold_no_tenant_passes_through_without_a_webhook_weight() {
     let env = StagingEnv::with(|rule| {
         rule.weights.webhook = Some(Webhook { url: "http://127.0.0.1:9/".to_owned(), timeout: 100, secret_env: None });
         rule.weights.on_webhook_error = Some(OnWebhookError::Hold);
@@ -55,9 +55,9 @@ async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
     assert!(env.is_staged(&id).await);
 }
 
-/// At three in the night nothing was there; what comes in the afternoon waits for the next night.
+/// No job was staged at 03:00; jobs of the afternoon wait for the next night.
 #[tokio::test]
-async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
+async fn a_schedule_is_not_caught_up_if_nothing_was_staged_at_its_time() {
     const DAY: i64 = 86_400_000;
     let env = StagingEnv::busy(|rule| {
         rule.pace = Pace::Cron { expression: "0 3 * * *".to_owned(), timezone: "UTC".to_owned() };
@@ -72,7 +72,7 @@ async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
     let due = NOON + DAY / 2;
     assert_eq!(begin(NOON, due).await, Begun::Early { due, now: NOON });
     env.clock.advance(DAY / 2);
-    let Begun::Round(round) = begin(due, due + DAY).await else { panic!("its time has come") };
+    let Begun::Round(round) = begin(due, due + DAY).await else { panic!("it is due") };
     assert!(round.scheduled);
     assert_eq!(env.finish_round(round, 9).await, 1);
 

@@ -7,7 +7,7 @@ use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreU
 use fairgate::fairness::{Batch, Pace, Rule};
 use std::path::Path;
 
-/// A job's whole life.
+/// Runs a job through its whole life cycle.
 async fn works(client: &Client) {
     let id = client.enqueue_into("q").await;
     assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id]);
@@ -28,7 +28,7 @@ async fn a_password_and_a_database() {
 }
 
 #[tokio::test]
-async fn an_acl_user_that_may_touch_only_our_keys() {
+async fn an_acl_user_with_access_to_only_the_keys_of_the_namespace() {
     let server = Server::start(&[]).up().await;
     server.cli(&["ACL", "SETUSER", "fg", "on", ">pw", "~fg:*", "+@all", "-@admin", "+info"]);
     let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
@@ -39,7 +39,7 @@ async fn an_acl_user_that_may_touch_only_our_keys() {
     works(&client).await;
 }
 
-/// Calls of FCALL and of EVALSHA so far.
+/// The number of FCALL and of EVALSHA calls so far.
 fn script_calls(server: &Server) -> (usize, usize) {
     let stats = server.cli(&["INFO", "commandstats"]);
     let calls = |name: &str| {
@@ -84,7 +84,7 @@ async fn a_user_that_may_not_load_functions_sends_scripts() {
 }
 
 #[tokio::test]
-async fn a_server_that_runs_no_scripts_for_us_is_not_ready() {
+async fn a_server_that_refuses_scripts_is_not_ready() {
     let server = Server::start(&[]).up().await;
     let rights = ["~fg:*", "&*", "+@all", "-@admin", "+info", "-@scripting"];
     server.cli(&[&["ACL", "SETUSER", "fg", "on", ">pw"], &rights[..]].concat());
@@ -130,7 +130,7 @@ async fn functions_of_other_versions_are_removed_at_start() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
+async fn a_wrong_password_is_a_503_and_never_in_the_response() {
     let server = Server::start(&["--requirepass", "sesame"]).up().await;
     let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
         config.store.password = Some(Secret::new("wrong-secret".to_owned()));
@@ -140,7 +140,7 @@ async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
     assert!(!answer.text.contains("wrong-secret"), "{}", answer.text);
 }
 
-/// A self-signed certificate for 127.0.0.1, as files that redis-server reads.
+/// Creates a self-signed certificate for 127.0.0.1 as files for redis-server.
 fn certificate(directory: &Path) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
     let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
@@ -150,7 +150,7 @@ fn certificate(directory: &Path) -> (String, String) {
 }
 
 #[tokio::test]
-async fn tls_with_a_certificate_of_our_own() {
+async fn tls_with_a_self_signed_certificate() {
     _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = certificate(directory.path());
@@ -198,7 +198,7 @@ async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
     let jids: std::collections::HashSet<String> = waiting(&replica).into_iter().collect();
     assert_eq!((waiting(&replica).len(), jids.len()), (10, 10), "each once");
     assert!(replica.cli(&["INFO", "replication"]).contains("role:master"));
-    eventually("it is told to be well again", async || {
+    eventually("the recovery is reported", async || {
         let events = app.client.get("/v1/events?types=main_queue.*&limit=100").await.expect(200);
         let kinds: Vec<&str> =
             events.at("/events").as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The store's clock is set back, by an hour or by a minute: nothing waits for the size of the step.
+//! The store's clock is set back by an hour or a minute: nothing waits for the size of the step.
 
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
@@ -6,10 +6,10 @@ use fairgate::config::Role;
 use serde_json::Value;
 
 const SECOND: i64 = 1000;
-/// Smaller and larger than what the tests wait for.
+/// Steps smaller and larger than the times in the tests.
 const STEPS: [i64; 2] = [40 * SECOND, 3600 * SECOND];
 
-/// A server on which nothing happens but what the test sends: a tick of its own might still bring the time from before a step.
+/// Starts a passive server: a tick of its own could still use the time before a step.
 async fn start() -> TestApp {
     TestApp::start_with(Clock::manual(NOON), |config| config.server.roles = vec![Role::Api]).await
 }
@@ -32,7 +32,7 @@ async fn events(app: &TestApp) -> Vec<Value> {
     page.at("/events").as_array().cloned().unwrap_or_default()
 }
 
-/// The clock goes on, and everything that is due by then has happened.
+/// Advances the clock and handles everything that is due.
 async fn pass(app: &TestApp, seconds: i64) {
     app.clock.advance(seconds * SECOND);
     while app.store().tick(true).await.unwrap() {}
@@ -54,7 +54,7 @@ async fn a_lease_lasts_as_long_as_before() {
 }
 
 #[tokio::test]
-async fn leases_that_are_answered_or_taken_meanwhile_are_left_alone() {
+async fn leases_that_end_or_start_meanwhile_are_not_shifted() {
     let app = start().await;
     let body = json!({"type": "t", "args": [], "options": {"visibility_timeout": 60}});
     let (answered, extended) = (app.client.enqueue(body.clone()).await, app.client.enqueue(body).await);
@@ -144,7 +144,7 @@ async fn a_rate_neither_opens_nor_stays_closed() {
 }
 
 #[tokio::test]
-async fn a_job_that_a_limit_put_off_comes_in_its_turn() {
+async fn a_job_rescheduled_by_a_limit_runs_in_its_turn() {
     for step in STEPS {
         let app = start().await;
         let rate = json!({"limit": 1, "period": "PT1M"});
@@ -161,7 +161,7 @@ async fn a_job_that_a_limit_put_off_comes_in_its_turn() {
 }
 
 #[tokio::test]
-async fn what_a_tenant_may_enqueue_is_measured_on() {
+async fn the_enqueue_rate_of_a_tenant_is_still_enforced() {
     for step in STEPS {
         let app = start().await;
         let tenant = json!({"limits": {"max_enqueue_rate": {"limit": 1, "period": "PT1M"}}});
@@ -190,7 +190,8 @@ async fn crons_fire_at_the_next_time_that_the_clock_shows() {
         let cron = app.client.get(&format!("/v1/cron/{name}")).await.expect(200);
         cron.text_at("/cron/next_run_at").to_owned()
     };
-    eventually("they are set to the next time", async || next("minutely").await == "2027-01-15T07:01:00.000Z").await;
+    eventually("they are advanced to the next time", async || next("minutely").await == "2027-01-15T07:01:00.000Z")
+        .await;
     assert_eq!(next("interval").await, "2027-01-15T07:01:30.000Z");
     pass(&app, 60).await;
     eventually("it fires", async || app.client.fetch("minutely", 1).await.job_ids().len() == 1).await;

@@ -1,14 +1,15 @@
-//! Sentinel makes a replica the primary while jobs come in: fairgate follows at once, and what can be lost is counted.
+//! Sentinel promotes a replica to primary under load: fairgate follows at once, and lost jobs are counted.
 
 use crate::support::server::{SentinelSetup, Server, start};
 use crate::support::{Client, Load, eventually, json};
 use std::collections::HashSet;
 
 const PRODUCERS: usize = 4;
-/// A primary that Sentinel cannot demote goes on accepting writes: only a client that follows Sentinel leaves it.
+/// Arguments of a primary that Sentinel cannot demote. It continues to accept writes, so only a client that follows
+/// Sentinel leaves it.
 const UNDEMOTABLE: [&str; 6] = ["--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", ""];
 
-/// What `fairgate doctor` recommends.
+/// Arguments that `fairgate doctor` recommends.
 const GUARDS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "10"];
 
 async fn goes_on(load: &Load) {
@@ -16,7 +17,7 @@ async fn goes_on(load: &Load) {
     eventually("more jobs are accepted", async || load.accepted() > before + 100).await;
 }
 
-/// All jobs of the queue.
+/// Fetches all jobs of the queue.
 async fn drain(client: &Client) -> HashSet<String> {
     let mut found = HashSet::new();
     loop {
@@ -31,11 +32,11 @@ async fn drain(client: &Client) -> HashSet<String> {
 struct Outcome {
     /// Accepted jobs that the new primary does not have.
     missing: usize,
-    /// All figures, to be printed.
+    /// All figures as text.
     figures: String,
 }
 
-/// Lets producers run through `SENTINEL FAILOVER`; counts what became of them.
+/// Runs producers during `SENTINEL FAILOVER` and counts the outcomes.
 async fn fail_over(setup: &SentinelSetup, client: &Client) -> Outcome {
     let load = Load::start(client, PRODUCERS, 0);
     goes_on(&load).await;
@@ -46,7 +47,7 @@ async fn fail_over(setup: &SentinelSetup, client: &Client) -> Outcome {
     })
     .await;
     let named_at = load.accepted();
-    // Somebody who can confirm what the new primary gets.
+    // A replica that confirms writes of the new primary.
     let _replica = Server::start(&["--replicaof", "127.0.0.1", &new_port]).up().await;
     eventually("fairgate writes to the new primary", async || {
         client.post("/v1/jobs", json!({"type": "test.job", "args": [], "queue": "probe"})).await;
@@ -77,14 +78,14 @@ async fn a_planned_failover_is_followed_although_the_old_primary_still_accepts_w
     let (_app, client) = start(&setup.sentinel.sentinel_url(), |_| {}).await;
     let Outcome { figures, .. } = fail_over(&setup, &client).await;
     let role = setup.primary.cli(&["INFO", "replication"]);
-    assert!(role.contains("role:master"), "nothing but Sentinel's word can have led away from it: {figures}");
+    assert!(role.contains("role:master"), "only Sentinel's answer can have caused the change of primary: {figures}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_refuses_jobs_without_replicas_costs_nothing_but_503s() {
     let setup = SentinelSetup::start(&[&UNDEMOTABLE[..], &GUARDS].concat()).await;
     let (_app, client) = start(&setup.sentinel.sentinel_url(), |_| {}).await;
-    // How much it refuses depends on how soon Sentinel notices; that nothing else goes wrong is checked in there.
+    // The number of refusals depends on how soon Sentinel notices; `fail_over` asserts that nothing else fails.
     fail_over(&setup, &client).await;
 }
 

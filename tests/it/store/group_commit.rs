@@ -1,9 +1,9 @@
-//! Requests that arrive together go to Redis as one call, and one bad request harms only itself.
+//! Concurrent requests are sent to Redis as one call, and an invalid request affects only itself.
 
 use crate::support::{TestApp, json};
 use futures_util::future::join_all;
 
-/// Calls of scripts that Redis has counted.
+/// The number of script calls according to Redis.
 async fn script_calls(app: &TestApp) -> u64 {
     let stats: String = app.redis.command(&["INFO", "commandstats"]).await;
     let calls = |name: &str| {
@@ -13,7 +13,7 @@ async fn script_calls(app: &TestApp) -> u64 {
     calls("fcall").unwrap_or(0)
 }
 
-/// An app without the tick, whose calls would be counted as well.
+/// Starts an app without the tick, whose calls would be counted as well.
 async fn quiet_app() -> TestApp {
     TestApp::start_with(Default::default(), |config| config.server.roles = vec![fairgate::config::Role::Api]).await
 }
@@ -46,7 +46,7 @@ async fn fetches_that_go_together_each_get_what_they_ask_for() {
     let app = quiet_app().await;
     let of_a = join_all((0..64).map(|_| app.client.enqueue_into("a"))).await;
     let of_b = join_all((0..64).map(|_| app.client.enqueue_into("b"))).await;
-    // Some want the same as the one before, in whatever order they go, and some do not.
+    // Some requests equal the one before, in any order, and some do not.
     let asked = [("a", 1), ("a", 1), ("b", 2), ("b", 1), ("b", 1), ("a", 3), ("a", 3), ("b", 2)].repeat(4);
     let answers = join_all(asked.iter().map(|(queue, count)| app.client.fetch(queue, *count))).await;
     for ((queue, count), answer) in asked.iter().zip(answers) {
@@ -57,7 +57,7 @@ async fn fetches_that_go_together_each_get_what_they_ask_for() {
 }
 
 #[tokio::test]
-async fn a_lone_request_is_one_call() {
+async fn a_single_request_is_one_call() {
     let app = quiet_app().await;
     app.client.enqueue_into("q").await;
     let before = script_calls(&app).await;
@@ -66,7 +66,7 @@ async fn a_lone_request_is_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_bad_request_in_a_group_harms_only_itself() {
+async fn an_invalid_request_in_a_group_affects_only_itself() {
     let app = quiet_app().await;
     let taken = app.client.enqueue_into("q").await;
     let damaged = app.client.enqueue_into("broken").await;
@@ -86,7 +86,7 @@ async fn one_bad_request_in_a_group_harms_only_itself() {
     assert_eq!(app.client.fetch("q", 100).await.job_ids().len(), 21);
 }
 
-/// One call leases fewer jobs of many queues; a request gets what it asks for nevertheless.
+/// One script call leases fewer jobs from many queues; a request still gets as many as it asks for.
 #[tokio::test]
 async fn a_fetch_over_many_queues_gets_all_that_it_asks_for() {
     let app = TestApp::start().await;

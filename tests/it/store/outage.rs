@@ -1,4 +1,4 @@
-//! Redis goes away, comes back, is emptied, is full, loses connections: clear answers, and recovery by itself.
+//! Redis stops, restarts, is emptied, is full or loses connections: precise errors and automatic recovery.
 
 use crate::support::{TestApp, eventually, json};
 use fairgate::app::App;
@@ -15,7 +15,7 @@ fn durable(directory: &tempfile::TempDir) -> PrivateRedis {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_redis_is_away_the_answer_is_503_and_then_everything_goes_on() {
+async fn while_redis_is_down_requests_get_503_and_then_work_again() {
     let directory = tempfile::tempdir().unwrap();
     let redis = durable(&directory);
     let mut config = Config::default();
@@ -51,7 +51,7 @@ async fn while_redis_is_away_the_answer_is_503_and_then_everything_goes_on() {
     drop(redis);
 }
 
-/// Enqueues without pause until told to stop; every answer must be a success. The number of jobs.
+/// Enqueues continuously until stopped; every request must succeed. Returns the number of jobs.
 async fn enqueue_all_the_while(app: &TestApp, disturb: impl AsyncFnOnce()) -> usize {
     let (stop, accepted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let producers: Vec<_> = (0..8)
@@ -68,7 +68,7 @@ async fn enqueue_all_the_while(app: &TestApp, disturb: impl AsyncFnOnce()) -> us
     disturb().await;
     stop.store(true, Ordering::SeqCst);
     for producer in producers {
-        producer.await.expect("every answer was a success");
+        producer.await.expect("every response was a success");
     }
     accepted.load(Ordering::SeqCst)
 }
@@ -98,7 +98,7 @@ async fn forgotten_scripts_are_sent_again_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_emptied_redis_is_used_on_under_load() {
+async fn an_emptied_redis_is_still_used_under_load() {
     let app = TestApp::start().await;
     enqueue_all_the_while(&app, async || {
         for _ in 0..3 {
@@ -115,7 +115,7 @@ async fn an_emptied_redis_is_used_on_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_whose_answer_was_lost_is_sent_again_and_counts_once() {
+async fn a_call_whose_reply_was_lost_is_repeated_and_counts_once() {
     let app = TestApp::start().await;
     let accepted = enqueue_all_the_while(&app, async || {
         for _ in 0..10 {
@@ -130,7 +130,7 @@ async fn a_call_whose_answer_was_lost_is_sent_again_and_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_whose_answer_was_lost_are_not_lost() {
+async fn leases_whose_reply_was_lost_are_not_lost() {
     let app = TestApp::start().await;
     let job = json!({"type": "test.job", "args": [], "queue": "q"});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 1000]})).await.expect(201);
@@ -159,14 +159,14 @@ async fn leases_whose_answer_was_lost_are_not_lost() {
     disturbed.store(false, Ordering::SeqCst);
     killer.await.unwrap();
     let distinct: std::collections::HashSet<&String> = got.iter().collect();
-    assert_eq!(distinct.len(), got.len(), "no job was handed out twice");
+    assert_eq!(distinct.len(), got.len(), "no job was delivered twice");
     let active = app.client.get("/v1/queues/q/stats").await.at("/queue/active").as_u64().unwrap() as usize;
     assert_eq!(active, 1000, "every job is leased");
-    assert!(got.len() >= 990, "and nearly every answer arrived: {}", got.len());
+    assert!(got.len() >= 990, "nearly every response arrived: {}", got.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
+async fn jobs_of_a_disconnected_client_are_returned_at_once() {
     use tokio::io::AsyncWriteExt;
     let app = TestApp::start().await;
     let ids = [app.client.enqueue_into("q").await, app.client.enqueue_into("q").await];
@@ -179,7 +179,7 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     );
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     eventually("the request is on its way to Redis", async || {
-        // Any answer of ours would need Redis, which is paused; the connection count needs nothing.
+        // Any request to fairgate would need Redis, which is paused; the connection count does not.
         app.app.metrics.http.connections().get() >= 2
     })
     .await;
@@ -193,8 +193,8 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     })
     .await;
     let again = app.client.fetch("q", 2).await;
-    assert_eq!(again.job_ids(), ids, "in their old places");
-    assert_eq!(again.at("/jobs/0/attempt"), &json!(1), "and the attempt that never was is not counted");
+    assert_eq!(again.job_ids(), ids, "in their old positions");
+    assert_eq!(again.at("/jobs/0/attempt"), &json!(1), "the lost attempt is not counted");
 }
 
 #[tokio::test]

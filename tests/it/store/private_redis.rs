@@ -1,4 +1,4 @@
-//! The private Redis: stopped with us, restarted if it dies, never left behind.
+//! The private Redis: stopped with fairgate, restarted if it dies, never left behind.
 
 use crate::support::{Process, TestRedis, eventually, json};
 use std::path::Path;
@@ -57,18 +57,18 @@ async fn redis_does_not_outlive_a_fairgate_that_is_killed() {
     let redis = redis_of(Path::new(&path)).expect("a private Redis runs");
     let id = process.client.enqueue(json!({"type": "test.job", "args": [1]})).await;
     process.kill();
-    // The next one waits for the old Redis to finish with the directory.
+    // The next process waits until the old Redis has released the directory.
     let next = Process::serve(&["--data-dir", &path]).await;
     assert!(!is_alive(redis), "the old Redis is gone");
     assert_eq!(next.client.state(&id).await, "available", "and the job was saved");
 }
 
 #[tokio::test]
-async fn a_private_redis_that_dies_is_started_again() {
+async fn a_private_redis_that_dies_is_restarted() {
     let (_directory, path) = data_dir();
     let process = Process::serve(&["--data-dir", &path]).await;
     let id = process.client.enqueue(json!({"type": "test.job", "args": [1]})).await;
-    // Jobs reach the disk within a second (appendfsync everysec); ask for it now, so that the kill loses nothing.
+    // Jobs reach the disk within a second (appendfsync everysec); the test forces it, so that the kill loses nothing.
     let socket = Path::new(&path).join("redis.sock");
     let client = redis::Client::open(format!("unix://{}", socket.display())).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -93,8 +93,10 @@ async fn two_fairgates_do_not_share_a_data_directory() {
     let (_directory, path) = data_dir();
     let _first = Process::serve(&["--data-dir", &path]).await;
     let second = Process::spawn(&["--data-dir", &path]);
-    eventually("the second one explains itself", async || second.logged().contains("is in use by another fairgate"))
-        .await;
+    eventually("the second one explains why it does not start", async || {
+        second.logged().contains("is in use by another fairgate")
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What was carried out twice counts once, and what failed halfway leaves no half behind.
+//! Repeated calls take effect once, and failed calls leave no partial changes.
 
 use crate::support::{Answer, ChaosProxy, NOON, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// A fairgate behind a proxy, another straight on the same Redis, neither with a tick.
+/// Starts a fairgate behind a proxy and another directly on the same Redis, both without a tick.
 async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
@@ -19,14 +19,14 @@ async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
     })
     .await;
     let other = TestApp::start_on(redis, Clock::System, |config| config.server.roles = vec![Role::Api]).await;
-    // All scripts are known to Redis before anything is disturbed.
+    // All scripts are loaded before faults are armed.
     let id = other.client.enqueue_into("warm").await;
     other.client.fetch("warm", 1).await;
     other.client.ack(&id).await.expect(200);
     (app, other, proxy)
 }
 
-/// Sends a request whose answer is lost, and hands back what will be its second answer.
+/// Sends a request whose reply is lost, and returns the response to its repetition.
 async fn lost(
     proxy: &ChaosProxy,
     pattern: &str,
@@ -78,7 +78,7 @@ async fn a_nack_that_a_full_redis_refuses_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_enqueue_whose_answer_and_script_were_lost_is_stored_once() {
+async fn an_enqueue_whose_reply_and_script_were_lost_is_stored_once() {
     let (app, _other, proxy) = behind_proxy().await;
     let call = lost_enqueue(&app, &proxy).await;
     app.redis.command::<()>(&["FUNCTION", "FLUSH"]).await;
@@ -99,7 +99,7 @@ async fn an_enqueue_sent_again_after_its_job_was_done_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancel_sent_again_succeeds() {
+async fn a_repeated_cancel_succeeds() {
     let (app, _other, proxy) = behind_proxy().await;
     let id = app.client.enqueue_into("q").await;
     let (client, path) = (app.client.clone(), format!("/v1/jobs/{id}"));
@@ -109,7 +109,7 @@ async fn a_cancel_sent_again_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revival_sent_again_succeeds() {
+async fn a_repeated_dead_letter_retry_succeeds() {
     let (app, _other, proxy) = behind_proxy().await;
     let id = app.client.enqueue(json!({"type": "test.job", "args": [], "queue": "q", "retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}})).await;
     app.client.fetch("q", 1).await;
@@ -121,7 +121,7 @@ async fn a_revival_sent_again_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_goodbye_sent_again_succeeds() {
+async fn a_repeated_deregistration_succeeds() {
     let (app, _other, proxy) = behind_proxy().await;
     app.client.enqueue_into("q").await;
     app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await.expect(200);
@@ -144,14 +144,14 @@ fn wants(fetch_id: Option<&str>, worker: &str) -> Fetch {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_sent_again_leaves_the_next_worker_alone() {
+async fn a_repeated_release_does_not_affect_the_next_worker() {
     let (app, other, proxy) = behind_proxy().await;
     let id = app.client.enqueue_into("q").await;
     let leased = app.store().fetch(wants(None, "a")).await.unwrap();
     proxy.arm(&id);
     drop(leased); // the client is gone
     proxy.struck().await;
-    assert_eq!(other.client.fetch("q", 1).await.job_ids(), [&*id], "handed back, and now w1's");
+    assert_eq!(other.client.fetch("q", 1).await.job_ids(), [&*id], "returned, and now leased to w1");
     proxy.open();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(other.client.state(&id).await, "active", "w1 works on it");
@@ -181,7 +181,7 @@ async fn the_repeat_of_a_lost_fetch_gets_its_jobs() {
 }
 
 #[tokio::test]
-async fn one_broken_record_does_not_stop_the_clock_for_others() {
+async fn one_invalid_record_does_not_stop_timers_of_others() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| config.server.roles = vec![Role::Api]).await;
     let mut ids = Vec::new();
     for at in ["2027-01-15T08:00:01Z", "2027-01-15T08:00:02Z"] {
@@ -196,7 +196,7 @@ async fn one_broken_record_does_not_stop_the_clock_for_others() {
 }
 
 #[tokio::test]
-async fn a_reader_of_rare_events_gets_past_the_others() {
+async fn a_reader_of_rare_events_skips_the_others() {
     let app = TestApp::start_with(Clock::System, |config| config.server.roles = vec![Role::Api]).await;
     let fill = "for i = 1, 20100 do redis.call('XADD', KEYS[1], '*', 'n', i, 't', '1', 'e', 'job.enqueued\\31a\\31b\\31q\\31\\31') end redis.call('XADD', KEYS[1], '*', 'n', 20101, 't', '1', 'e', 'job.rare\\31a\\31b\\31q\\31\\31')";
     app.redis.command::<redis::Value>(&["EVAL", fill, "1", "fg:{default}:events"]).await;
@@ -232,12 +232,12 @@ async fn revived(options: serde_json::Value) {
 }
 
 #[tokio::test]
-async fn a_revived_job_is_not_held_to_its_old_enqueue_ttl() {
+async fn a_retried_dead_letter_ignores_its_old_enqueue_ttl() {
     revived(json!({"enqueue_ttl": 60})).await;
 }
 
 #[tokio::test]
-async fn a_revived_job_is_not_held_to_its_old_total_timeout() {
+async fn a_retried_dead_letter_ignores_its_old_total_timeout() {
     revived(json!({"total_timeout": 60})).await;
 }
 
@@ -269,7 +269,7 @@ async fn a_pending_job_is_refused_by_a_full_redis() {
 }
 
 #[tokio::test]
-async fn one_key_for_a_nack_and_an_ack_means_two_operations() {
+async fn one_key_for_a_nack_and_an_ack_is_two_operations() {
     let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;
@@ -319,7 +319,7 @@ async fn a_nack_that_fails_halfway_leaves_the_lease() {
 }
 
 #[tokio::test]
-async fn a_unique_job_whose_answer_was_lost_is_not_its_own_duplicate() {
+async fn a_unique_job_whose_reply_was_lost_is_not_its_own_duplicate() {
     let (app, other, proxy) = behind_proxy().await;
     other.client.enqueue(json!({"type": "test.warm", "args": [], "unique": {}})).await;
     for (conflict, status) in [("reject", 201), ("replace", 201), ("ignore", 201)] {
@@ -338,7 +338,7 @@ async fn a_unique_job_whose_answer_was_lost_is_not_its_own_duplicate() {
 }
 
 #[tokio::test]
-async fn a_cron_that_is_run_twice_by_a_lost_answer_makes_one_job() {
+async fn a_cron_run_repeated_after_a_lost_reply_enqueues_one_job() {
     let (app, other, proxy) = behind_proxy().await;
     let cron =
         |name: &str| json!({"name": name, "expression": "@yearly", "type": "test.cron", "options": {"queue": name}});

@@ -1,4 +1,4 @@
-//! Replicas: they confirm what clients are told is accepted, and are not mistaken for the primary.
+//! Replicas: they confirm accepted jobs, and are not mistaken for the primary.
 
 use crate::support::server::{SentinelSetup, Server, start};
 use crate::support::{Answer, Client, Cluster, TestRedis, eventually, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Wants one replica's confirmation, in a time that tests can wait for.
+/// Requires the confirmation of one replica, with a timeout short enough for tests.
 fn one_confirms(config: &mut Config) {
     config.store.wait_replicas = 1;
     config.store.wait_replicas_timeout = Duration::from_millis(200);
@@ -25,7 +25,7 @@ async fn enqueue(client: &Client, id: &str) -> Answer {
     client.post("/v1/jobs", json!({"id": id, "type": "test.job", "args": [], "queue": "q"})).await
 }
 
-/// A response that says that the primary carried the request out, and no replica confirmed it.
+/// Asserts that the response says that the primary carried out the request and no replica confirmed it.
 fn is_unconfirmed(answer: &Answer) {
     assert_eq!((answer.status, answer.header("retry-after")), (503, "1"), "{}", answer.text);
     assert_eq!(answer.text_at("/error/code"), "backend_unavailable");
@@ -40,13 +40,13 @@ async fn replica_of(primary: &Server) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_replicas_confirmation_the_answer_is_503_and_the_job_is_there() {
+async fn without_a_replicas_confirmation_the_response_is_503_and_the_job_is_stored() {
     let primary = Server::start(&[]).up().await;
     let (_app, client) = start(&url(&primary), one_confirms).await;
     let id = fairgate::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     assert_eq!(client.state(&id).await, "available", "the primary has it");
-    assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id], "and a fetch waits for nobody");
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id], "a fetch waits for no replica");
     is_unconfirmed(&client.ack(&id).await);
     assert_eq!(client.state(&id).await, "completed");
 
@@ -68,10 +68,10 @@ async fn a_repeat_that_writes_nothing_is_confirmed_only_if_the_first_attempt_is(
     let id = fairgate::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     primary.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-    // On a new connection, which has written nothing.
+    // On a new connection without writes.
     is_unconfirmed(&enqueue(&client, &id).await);
     replica.thaw();
-    eventually("the job is known to be safe", async || enqueue(&client, &id).await.status == 409).await;
+    eventually("the replica has confirmed the job", async || enqueue(&client, &id).await.status == 409).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,11 +90,11 @@ async fn concurrent_requests_share_the_wait_for_a_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_cluster_replicas_of_the_slots_node_confirm() {
+async fn in_a_cluster_replicas_of_the_node_with_the_slot_confirm() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), one_confirms).await;
     is_unconfirmed(&enqueue(&client, &fairgate::job::id::generate()).await);
-    // The other nodes have no replica that could confirm anything.
+    // The other nodes have no replica.
     let (owner, _) = cluster.owner_and_other();
     let _replica = cluster.add_replica(owner).await;
     enqueue(&client, &fairgate::job::id::generate()).await.expect(201);
@@ -118,7 +118,7 @@ async fn a_replica_is_not_used_as_if_it_were_the_primary() {
     let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone()).unwrap();
     let reason = |error: fairgate::store::Error| error.to_string();
     let wanted = format!("connected to a replica of 127.0.0.1:{}", primary.port);
-    eventually("the reason is told", async || {
+    eventually("the reason is reported", async || {
         store
             .connected_within(Duration::from_millis(50))
             .await
@@ -144,7 +144,7 @@ fn doctor(url: &str, wait_replicas: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doctor_recommends_what_keeps_jobs_in_a_failover() {
+async fn doctor_recommends_settings_that_keep_jobs_in_a_failover() {
     let advice = "set `min-replicas-to-write 1` and `min-replicas-max-lag 10`";
     let alone = TestRedis::start();
     let said = doctor(&alone.url(), "0");

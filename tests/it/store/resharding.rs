@@ -1,4 +1,5 @@
-//! A Redis Cluster moves our slot to another node: calls wait for it, and nothing runs on half of the keys.
+//! A Redis Cluster moves the slot of the namespace to another node: calls wait for it, and nothing runs on half of the
+//! keys.
 
 use crate::support::server::start;
 use crate::support::{Client, Cluster, Load, eventually, json};
@@ -49,10 +50,10 @@ async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
     assert_eq!(repeated, 0, "{figures}");
     assert_eq!(results.acked, results.accepted, "{figures}");
     let stats = client.get("/v1/queues/idle/stats").await.expect(200);
-    assert_eq!(stats.at("/queue/available"), &json!(WAITING), "what waited is all there");
+    assert_eq!(stats.at("/queue/available"), &json!(WAITING), "all waiting jobs are still there");
 }
 
-/// Requests that need the slot are answered with 503 and Retry-After, none with 500.
+/// Asserts that requests that need the slot get 503 with Retry-After.
 async fn is_unavailable(client: &Client, id: &str) {
     for (path, body) in [
         ("/v1/jobs", json!({"type": "test.job", "args": []})),
@@ -86,7 +87,7 @@ async fn a_slot_that_moves_for_longer_than_a_call_may_take_is_a_503() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_that_nobody_serves_is_a_503() {
+async fn an_unassigned_slot_is_a_503() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), |config| config.store.call_timeout = Duration::from_millis(300)).await;
     let id = client.enqueue_into("q").await;

@@ -1,4 +1,4 @@
-//! The same stories on the oldest and the newest server that fairgate supports. All other tests use the installed one.
+//! The same scenarios on the oldest and the newest supported server. All other tests use the installed one.
 
 use crate::support::{Client, NOON, ServerVersion, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const MINUTE: i64 = 60_000;
 
-/// Each story as a test of both versions.
+/// Defines a test of both versions for each scenario.
 macro_rules! on_both_servers {
     ($($story:ident),+ $(,)?) => {
         mod redis_6_2 {
@@ -124,9 +124,9 @@ async fn retries_schedules_and_leases_come_due(version: ServerVersion) {
     assert_eq!(ids, due);
     assert_eq!(client.nack(&failing).await.expect(200).text_at("/state"), "discarded");
     client.send("POST", &format!("/v1/dead-letter/{failing}/retry"), None).await.expect(200);
-    // The lease of the other one runs out.
+    // The lease of the other job expires.
     app.clock.advance(31 * MINUTE);
-    eventually("the lease lapsed", async || client.state(&later).await != "active").await;
+    eventually("the lease expired", async || client.state(&later).await != "active").await;
     agrees(&app).await;
 }
 
@@ -165,7 +165,7 @@ async fn tenants_take_turns_within_their_limits(version: ServerVersion) {
     push(&app.client, job("b"), 20).await;
     let got = tenants(&app.client.fetch("q", 6).await);
     assert_eq!(got, ["a", "b", "a", "b", "a", "b"]);
-    assert_eq!(tenants(&app.client.fetch("q", 4).await), ["a"; 4], "b has all that it may have");
+    assert_eq!(tenants(&app.client.fetch("q", 4).await), ["a"; 4], "b has as many jobs as its limit allows");
     let stats = app.client.get("/v1/admin/tenants/b").await;
     assert_eq!(stats.status, 200, "{}", stats.text);
     agrees(&app).await;

@@ -1,4 +1,4 @@
-//! A fairgate inside the test's process, on a Redis of its own.
+//! A fairgate in the test's process, with its own Redis.
 
 use super::{Client, TestRedis, json};
 use fairgate::app::App;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The time at which a manual clock starts: far from any boundary.
 pub const NOON: i64 = 1_800_000_000_000;
 
-/// A running fairgate, its client, its clock and its Redis; all gone when dropped.
+/// A running fairgate with its client, clock and Redis. All end when dropped.
 pub struct TestApp {
     pub app: App,
     pub client: Client,
@@ -25,7 +25,7 @@ impl TestApp {
         Self::start_with(Clock::System, |_| {}).await
     }
 
-    /// Starts one whose clock stands still until the test moves it.
+    /// Starts one with a manual clock, which stands still until the test moves it.
     pub async fn start_at(now_ms: i64) -> Self {
         Self::start_with(Clock::manual(now_ms), |_| {}).await
     }
@@ -50,7 +50,7 @@ impl TestApp {
         .await
     }
 
-    /// Starts one on a Redis that others use too.
+    /// Starts one on a shared Redis.
     pub async fn start_on(redis: Arc<TestRedis>, clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         config.server.listen = "127.0.0.1:0".parse().expect("an address");
@@ -89,7 +89,7 @@ impl TestApp {
     pub async fn stored_events(&self, kind: &str) -> Vec<(String, Value)> {
         let filter = EventFilter { types: vec![kind.to_owned()], ..EventFilter::default() };
         let page = self.store().events(&filter, None, 100_000).await.expect("events").expect("a page");
-        // The control character marks times, which the event's JSON holds as numbers.
+        // The control character marks times, which are stored as numbers.
         let data =
             |event: &Event| serde_json::from_str(&format!("{{{}}}", event.data.replace('\u{1d}', ""))).expect("JSON");
         page.events.iter().map(|event| (event.kind.clone(), data(event))).collect()

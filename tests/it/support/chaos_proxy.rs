@@ -1,4 +1,5 @@
-//! A proxy between fairgate and Redis, or another server, that loses an answer: the call was carried out, and nobody knows.
+//! A proxy between fairgate and Redis, or another server, that loses responses: the call was carried out, but its
+//! sender does not know.
 
 use super::{TestRedis, eventually};
 use std::net::SocketAddr;
@@ -8,22 +9,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-/// A proxy that lets everything through until a fault is armed.
+/// A proxy that forwards everything until a fault is armed.
 pub struct ChaosProxy {
     port: u16,
     shared: Arc<Shared>,
 }
 
-/// What happens to the next request that holds a text, or to its answer.
+/// A fault that strikes the next request that contains a text, or its response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// The answer is lost with the connection, and no other connection is admitted until the proxy is opened.
+    /// The response is lost with the connection, and no other connection is accepted until the proxy is opened.
     Lose,
-    /// The answer breaks off in its middle, and the connection with it.
+    /// The response and its connection break off in the middle.
     Cut,
-    /// Neither this answer nor any other on this connection arrives, and the connection stays.
+    /// No further response arrives on this connection, and the connection stays open.
     Mute,
-    /// The request reaches the server only when the proxy is told to deliver it, even if its client is gone by then.
+    /// The request reaches the server only when `deliver` is called, even if its client is gone by then.
     Delay,
 }
 
@@ -33,20 +34,20 @@ struct Shared {
     struck: AtomicBool,
     closed: AtomicBool,
     delivering: AtomicBool,
-    /// How many answers one of them is cut after; 0 if none is.
+    /// One of this many responses is cut; 0 cuts none.
     period: AtomicUsize,
     answers: AtomicUsize,
     cuts: AtomicUsize,
 }
 
 impl ChaosProxy {
-    /// A proxy that lets everything through until it is armed.
+    /// Starts a proxy to a Redis that forwards everything until a fault is armed.
     pub async fn start(redis: &TestRedis) -> Self {
         let socket = redis.socket().to_owned();
         Self::between(move || UnixStream::connect(socket.clone())).await
     }
 
-    /// The same before a server.
+    /// Starts a proxy to a server at an address.
     pub async fn before(address: SocketAddr) -> Self {
         Self::between(move || TcpStream::connect(address)).await
     }
@@ -83,18 +84,18 @@ impl ChaosProxy {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The answer to the next request that holds this text is lost.
+    /// Loses the response to the next request that contains this text.
     pub fn arm(&self, pattern: &str) {
         self.arm_with(Fault::Lose, pattern);
     }
 
-    /// Lets something happen to the next request that holds this text.
+    /// Arms a fault for the next request that contains this text.
     pub fn arm_with(&self, fault: Fault, pattern: &str) {
         self.shared.struck.store(false, Ordering::SeqCst);
         *self.shared.armed.lock().unwrap() = Some((fault, pattern.to_owned()));
     }
 
-    /// Waits until what was armed has happened.
+    /// Waits until the armed fault has struck.
     pub async fn struck(&self) {
         eventually("the fault has happened", async || self.shared.struck.load(Ordering::SeqCst)).await;
     }
@@ -104,42 +105,42 @@ impl ChaosProxy {
         self.shared.delivering.store(true, Ordering::SeqCst);
     }
 
-    /// Cuts one of so many answers in its middle from now on, or none.
+    /// Cuts one of every `answers` responses from now on; 0 cuts none.
     pub fn cut_one_of(&self, answers: usize) {
         self.shared.period.store(answers, Ordering::SeqCst);
     }
 
-    /// Answers that were cut so far.
+    /// The number of responses cut so far.
     pub fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }
 
-    /// Admits no connections until opened.
+    /// Refuses connections until opened.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Admits connections again.
+    /// Accepts connections again.
     pub fn open(&self) {
         self.shared.closed.store(false, Ordering::SeqCst);
     }
 }
 
 impl Shared {
-    /// What is to happen to a request.
+    /// Takes the armed fault if a request contains its text.
     fn fault_of(&self, request: &[u8]) -> Option<(Fault, String)> {
         let text = String::from_utf8_lossy(request);
         self.armed.lock().unwrap().take_if(|(_, pattern)| text.contains(pattern.as_str()))
     }
 
-    /// How much of an answer arrives, if it is to be cut.
+    /// The number of bytes that arrive of a response that is cut; `None` if it is not cut.
     fn cut(&self, length: usize, is_doomed: bool) -> Option<usize> {
         let number = self.answers.fetch_add(1, Ordering::SeqCst);
         let period = self.period.load(Ordering::SeqCst);
         if !is_doomed && (period == 0 || number % period != period - 1) {
             return None;
         }
-        // Every place of an answer gets its turn, whatever the period.
+        // Cuts fall at every position of a response over time, whatever the period.
         let cuts = self.cuts.fetch_add(1, Ordering::SeqCst);
         Some(if is_doomed { length / 2 } else { cuts * 7 % length })
     }
@@ -170,7 +171,8 @@ async fn pass_on(mut client: TcpStream, mut server: impl AsyncRead + AsyncWrite 
             }
             read = server.read(&mut answer) => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { return };
-                // A script that Redis does not know yet was not run: its call comes again. A muted connection stays mute.
+                // A script that Redis does not know was not run and is called again, so the fault stays armed. A muted
+                // connection stays mute.
                 let is_unknown = |error: &[u8]| answer[..length].starts_with(error);
                 if is_unknown(b"-NOSCRIPT") || is_unknown(b"-ERR Function not found") {
                     let mut armed = shared.armed.lock().unwrap();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Switches without which Chromium looks for its maker's servers, or for a sandbox that root does not get.
+/// Switches that keep Chromium from contacting its vendor's servers and from requiring a sandbox, which root does not
+/// get.
 const QUIETLY: [&str; 8] = [
     "--headless",
     "--no-sandbox",
@@ -17,7 +18,7 @@ const QUIETLY: [&str; 8] = [
     "--disable-sync",
 ];
 
-/// How long a loaded machine may take to start a browser and to show a page.
+/// The time limit for starting a browser and showing a page on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn command(profile: &TempDir, switches: &[&str]) -> Command {
@@ -27,7 +28,7 @@ fn command(profile: &TempDir, switches: &[&str]) -> Command {
     browser
 }
 
-/// The page as a browser has it once its scripts have run.
+/// Returns the DOM of a page after its scripts have run.
 pub async fn rendered(url: &str, switches: &[&str]) -> String {
     let profile = tempfile::tempdir().unwrap();
     let mut browser = command(&profile, switches);
@@ -36,7 +37,7 @@ pub async fn rendered(url: &str, switches: &[&str]) -> String {
     String::from_utf8(output.expect("chromium is there: scripts/test installs it").stdout).unwrap()
 }
 
-/// Shows a page until `done` has an answer, for pages that wait for more than their own requests.
+/// Shows a page until `done` returns a value, for pages that wait for more than their own requests.
 pub async fn shown<T>(url: &str, done: impl AsyncFn() -> Option<T>) -> T {
     let profile = tempfile::tempdir().unwrap();
     let mut browser = command(&profile, &["--remote-debugging-port=0"]);

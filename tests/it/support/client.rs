@@ -1,4 +1,4 @@
-//! A client that speaks OJS, keeps the raw bytes of answers, and checks them against the server's own document.
+//! An OJS client that keeps the raw text of responses and validates them against the server's OpenAPI document.
 
 use super::contract;
 use fairgate::weights;
@@ -13,7 +13,7 @@ pub struct Client {
     http: reqwest::Client,
 }
 
-/// An answer: its status, headers, text, and the text as JSON if it is some.
+/// A response: status, headers, text, and the text parsed as JSON (null if it is not JSON).
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -23,7 +23,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer, if its status is the expected one.
+    /// Returns the response if it has the expected status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
@@ -63,7 +63,7 @@ impl Client {
         &self.base
     }
 
-    /// Sends a request as it is; an error means that there was no answer.
+    /// Sends a request unchanged; an error means that there was no response.
     pub async fn try_send(
         &self,
         method: &str,
@@ -114,12 +114,12 @@ impl Client {
         self.post("/v1/jobs", job).await.expect(201).text_at("/job/id").to_owned()
     }
 
-    /// Enqueues a job of a type that does not matter into a queue.
+    /// Enqueues a job of an arbitrary type.
     pub async fn enqueue_into(&self, queue: &str) -> String {
         self.enqueue(json!({"type": "test.job", "args": [], "options": {"queue": queue}})).await
     }
 
-    /// Fetches from one queue and returns the answer.
+    /// Fetches from one queue and returns the response.
     pub async fn fetch(&self, queue: &str, count: usize) -> Answer {
         self.post("/v1/workers/fetch", json!({"queues": [queue], "count": count, "worker_id": "w1"})).await.expect(200)
     }
@@ -128,12 +128,12 @@ impl Client {
         self.post("/v1/workers/ack", json!({"job_id": id})).await
     }
 
-    /// Fails a job with a plain retryable error.
+    /// Nacks a job with a retryable error.
     pub async fn nack(&self, id: &str) -> Answer {
         self.post("/v1/workers/nack", json!({"job_id": id, "error": {"code": "oops", "message": "it broke"}})).await
     }
 
-    /// The job as GET shows it.
+    /// The job as returned by GET.
     pub async fn job(&self, id: &str) -> Value {
         self.get(&format!("/v1/jobs/{id}")).await.expect(200).at("/job").clone()
     }

@@ -69,14 +69,14 @@ impl Cluster {
         assert_eq!(source.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(target)]).trim(), "OK");
     }
 
-    /// Gives up a move of which no key was moved yet.
+    /// Aborts a move before the first key was moved.
     pub fn give_up_move(&self, source: &Server, target: &Server) {
         for node in [source, target] {
             assert_eq!(node.cli(&["CLUSTER", "SETSLOT", &self.slot(), "STABLE"]).trim(), "OK");
         }
     }
 
-    /// Moves all keys of the slot, a portion at a time; returns how many they were.
+    /// Moves all keys of the slot in portions; returns their number.
     pub fn move_keys(&self, source: &Server, target: &Server) -> usize {
         let (slot, port) = (self.slot(), target.port.to_string());
         let mut moved = 0;
@@ -92,7 +92,7 @@ impl Cluster {
         }
     }
 
-    /// Makes the target the slot's owner: target first, so that the slot always has one.
+    /// Makes the target the owner of the slot. The target gets the command first, so that the slot always has an owner.
     pub fn finish_move(&self, source: &Server, target: &Server) {
         for node in [target, source] {
             assert_eq!(node.cli(&["CLUSTER", "SETSLOT", &self.slot(), "NODE", &id(target)]).trim(), "OK");

@@ -1,4 +1,4 @@
-//! The server's own document, against which every answer that tests see is checked, and every request that was accepted.
+//! The server's OpenAPI document, against which every response in tests and every accepted request is validated.
 
 use super::Answer;
 use jsonschema::Validator;
@@ -9,13 +9,13 @@ use std::sync::{Arc, LazyLock, Mutex};
 /// The document of a server with the default limits.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| fairgate::api::openapi(&fairgate::job::Limits::default()));
 
-/// That of a server whose batches are larger than those of any test, for requests: tests choose limits of their own.
+/// The document of a server with a larger batch limit than any test uses, for requests: tests choose their own limits.
 static GENEROUS: LazyLock<Value> = LazyLock::new(|| {
     let limits = fairgate::job::Limits { max_batch: 1_000_000, ..Default::default() };
     fairgate::api::openapi(&limits)
 });
 
-/// The same as tests want it: an answer has no member that the document does not know, unless it says that it may.
+/// The schemas, made strict for tests: a response has no undocumented member unless the schema allows further members.
 static CLOSED: LazyLock<Value> = LazyLock::new(|| {
     let mut components = DOCUMENT["components"].clone();
     close(&mut components);
@@ -24,14 +24,14 @@ static CLOSED: LazyLock<Value> = LazyLock::new(|| {
 
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// A route that was seen to answer well, or to refuse: method, path of the table, `ok` or `error`.
+/// A route that succeeded or failed in this process: method, path template, `ok` or `error`.
 pub type Seen = (String, String, &'static str);
 
 static SEEN: LazyLock<Mutex<BTreeSet<Seen>>> = LazyLock::new(Mutex::default);
 
-/// Which routes this process has seen succeed and fail.
+/// The routes that succeeded or failed in this process so far.
 pub fn seen() -> BTreeSet<Seen> {
-    SEEN.lock().expect("nobody panics with it").clone()
+    SEEN.lock().expect("the mutex is not poisoned").clone()
 }
 
 fn close(schema: &mut Value) {
@@ -49,7 +49,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// The path of the table that a request's path is about: a word that is written out is nearer than a variable.
+/// The path template that matches a request's path. A literal segment takes precedence over a variable.
 fn template(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.split('/').collect();
@@ -63,25 +63,25 @@ fn template(path: &str) -> Option<&'static str> {
 }
 
 fn validator(key: String, schema: &Value, components: &Value) -> Arc<Validator> {
-    if let Some(known) = VALIDATORS.lock().expect("nobody panics with it").get(&key) {
+    if let Some(known) = VALIDATORS.lock().expect("the mutex is not poisoned").get(&key) {
         return Arc::clone(known);
     }
     let whole = json!({"allOf": [schema], "components": components});
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true);
     let made = Arc::new(options.build(&whole).unwrap_or_else(|error| panic!("{key}: {error}: {schema}")));
-    VALIDATORS.lock().expect("nobody panics with it").insert(key, Arc::clone(&made));
+    VALIDATORS.lock().expect("the mutex is not poisoned").insert(key, Arc::clone(&made));
     made
 }
 
 fn complain(what: &str, validator: &Validator, text: &str) {
-    // What serde cannot hold, such as 1e400, cannot be looked at.
+    // Values that serde cannot represent, such as 1e400, cannot be validated.
     let Ok(value) = serde_json::from_str::<Value>(text) else { return };
     let problems: Vec<String> =
         validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(problems.is_empty(), "{what} contradicts /openapi.json: {}\n{text}", problems.join("; "));
 }
 
-/// Fails the test if an answer, or a request that was accepted, is not what the document says.
+/// Fails the test if a response, or a request that was accepted, does not match the document.
 pub fn check(method: &str, path: &str, sent: Option<&str>, answer: &Answer) {
     let (Some(template), true) = (template(path), answer.status != 405) else { return };
     let Some(operation) = DOCUMENT["paths"][template].get(method.to_ascii_lowercase()) else { return };
@@ -92,7 +92,7 @@ pub fn check(method: &str, path: &str, sent: Option<&str>, answer: &Answer) {
         response = DOCUMENT.pointer(name.trim_start_matches('#')).expect("a reference that resolves");
     }
     let outcome = if answer.status < 400 { "ok" } else { "error" };
-    SEEN.lock().expect("nobody panics with it").insert((method.to_owned(), template.to_owned(), outcome));
+    SEEN.lock().expect("the mutex is not poisoned").insert((method.to_owned(), template.to_owned(), outcome));
     for name in ["OJS-Version", "X-Request-Id"] {
         assert!(response["headers"].get(name).is_some() && answer.headers.contains_key(name), "{what} has no {name}");
     }

@@ -1,4 +1,4 @@
-//! What tests share: a Redis of their own, a fairgate in this process or in another, and a client.
+//! Shared test support: Redis servers, fairgate in process or as its own process, and clients.
 
 mod app;
 mod chaos_proxy;
@@ -28,10 +28,10 @@ pub use workers::{Flood, Workers};
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that must happen.
+/// The time limit for conditions that must become true.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks until the answer is yes; a condition that never holds fails the test with its name.
+/// Waits until a condition holds; fails the test with the given description if it never does.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds().await {

@@ -1,10 +1,10 @@
-//! The commands that a Redis is sent.
+//! The commands that a Redis server receives.
 
 use super::{PATIENCE, TestRedis};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Sees every command from the moment it was started, those of scripts included.
+/// Records every command since its start, including those of scripts.
 pub struct Monitor {
     stream: BufReader<UnixStream>,
 }
@@ -25,7 +25,7 @@ impl Monitor {
         line.trim_end().to_owned()
     }
 
-    /// The commands so far, each with its arguments.
+    /// The commands so far with their arguments.
     pub async fn commands(&mut self, redis: &TestRedis) -> Vec<String> {
         redis.command::<String>(&["ECHO", "the last one"]).await;
         let mut commands = Vec::new();
@@ -34,7 +34,7 @@ impl Monitor {
             if line.contains("\"ECHO\" \"the last one\"") {
                 return commands;
             }
-            // Behind the time and the client, which stand in brackets.
+            // The command follows the time and, in brackets, the client.
             commands.extend(line.split_once("] ").map(|(_, command)| command.to_owned()));
         }
     }

@@ -1,4 +1,4 @@
-//! A fairgate in a process of its own, as a user runs it, which a test may kill.
+//! A fairgate in its own process, as a user runs it, which a test may kill.
 
 use super::{Client, eventually};
 use nix::sys::signal::Signal;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 pub struct Process {
     child: Child,
     pub client: Client,
-    /// Lines that it wrote to standard error so far.
+    /// The lines written to standard error so far.
     pub log: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
 }
 
@@ -30,7 +30,7 @@ impl Process {
         Self::spawn_on(&free_address(), arguments)
     }
 
-    /// Starts it again after a kill, under the same address.
+    /// Restarts it after a kill, with the same address.
     pub fn restart(&mut self, arguments: &[&str]) {
         let address = self.client.base().trim_start_matches("http://").to_owned();
         *self = Self::spawn_on(&address, arguments);
@@ -54,24 +54,24 @@ impl Process {
         Process { child, client: Client::new(format!("http://{address}")), log }
     }
 
-    /// SIGKILL: no chance to say goodbye.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
-    /// SIGTERM, and the exit status.
+    /// Sends SIGTERM and returns the exit status.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal(Signal::SIGTERM);
         self.child.wait().expect("it ends").code()
     }
 
-    /// SIGSTOP: it stands still, as in a long pause of its machine.
+    /// Sends SIGSTOP: the process stops, as in a long pause of its machine.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// SIGCONT: it goes on, and knows nothing of the pause.
+    /// Sends SIGCONT: the process continues and does not notice the pause.
     pub fn thaw(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -91,14 +91,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already, which is what the test wanted.
+        // It may have exited already, as the test wanted.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// A free port below those that the system gives to outgoing connections: a client that asks for a server which was just
-/// killed could otherwise be given the very port it asks for, and talk to itself.
+/// Returns a free port below the range for outgoing connections. A client that connects to a server which was just
+/// killed could otherwise get that very port as its own and connect to itself.
 pub fn free_address() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! A Redis of the test's own, in a temporary directory, gone with the test.
+//! A Redis server for one test, in a temporary directory that is removed with it.
 
 use super::PATIENCE;
 use fairgate::store::embedded::{Options, PrivateRedis};
@@ -6,17 +6,17 @@ use redis::aio::MultiplexedConnection;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A server program that `scripts/test` downloads, other than the one that is installed.
+/// A server version that `scripts/test` downloads, other than the installed one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ServerVersion {
-    /// The oldest that fairgate supports.
+    /// The oldest version that fairgate supports.
     Redis6,
-    /// The newest there is.
+    /// The newest version.
     Valkey9,
 }
 
 impl ServerVersion {
-    /// Where `scripts/test` puts it.
+    /// The path at which `scripts/test` puts it.
     fn program(self) -> PathBuf {
         let (folder, step) = match self {
             ServerVersion::Redis6 => ("redis-6.2", "need_old_redis"),
@@ -36,12 +36,12 @@ pub struct TestRedis {
 }
 
 impl TestRedis {
-    /// Starts a server that keeps nothing on disk.
+    /// Starts a server without persistence.
     pub fn start() -> Self {
         Self::start_with(false)
     }
 
-    /// Starts a server with an append-only file, which survives a kill of the server.
+    /// Starts a server with an append-only file, so that its data survives a kill.
     pub fn durable() -> Self {
         Self::start_with(true)
     }
@@ -77,7 +77,7 @@ impl TestRedis {
         self.server.pid()
     }
 
-    /// Kills the server; it is started again by itself.
+    /// Kills the server; it is restarted automatically.
     pub fn kill(&self) {
         let pid = nix::unistd::Pid::from_raw(self.pid() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it runs");
@@ -87,17 +87,17 @@ impl TestRedis {
         self.directory.path()
     }
 
-    /// The same once a password is needed.
+    /// Connects with a password.
     pub async fn connection_as(&self, password: &str) -> MultiplexedConnection {
         let url = format!("redis+unix://{}?pass={password}", self.socket().display());
         let client = redis::Client::open(url).expect("a valid url");
         client.get_multiplexed_async_connection().await.expect("Redis accepts the password")
     }
 
-    /// A connection that goes around fairgate, to look and to disturb.
+    /// A direct connection, to inspect and to change data without fairgate.
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a valid url");
-        // Longer than a machine that runs many tests at once keeps a Redis waiting.
+        // Longer than Redis can be delayed on a machine that runs many tests at once.
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
         client.get_multiplexed_async_connection_with_config(&config).await.expect("Redis accepts connections")
     }

@@ -1,4 +1,4 @@
-//! redis-server on TCP ports, alone and behind a sentinel, and a fairgate that is told where it is.
+//! redis-server on TCP ports, alone and with a sentinel, and a fairgate that connects to it.
 
 use super::{Client, eventually};
 use fairgate::app::App;
@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A redis-server on a TCP port, ended when dropped.
+/// A redis-server on a TCP port; stopped when dropped.
 pub struct Server {
     child: Child,
     pub port: u16,
@@ -33,7 +33,7 @@ impl Server {
         Server { child, port, _directory: directory }
     }
 
-    /// A sentinel that watches a primary under the name `mymaster`.
+    /// Starts a sentinel that monitors a primary under the name `mymaster`.
     fn sentinel(primary: &Server) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("sentinel.conf");
@@ -57,18 +57,18 @@ impl Server {
         format!("redis+sentinel://127.0.0.1:{}/mymaster/0", self.port)
     }
 
-    /// Runs `redis-cli` with these words; what it prints.
+    /// Runs `redis-cli` with these arguments and returns its output.
     pub fn cli(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// SIGSTOP: it keeps its connections and answers nothing.
+    /// Sends SIGSTOP: it keeps its connections and does not respond.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
-    /// SIGCONT: it goes on.
+    /// Sends SIGCONT: it continues.
     pub fn thaw(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -97,7 +97,7 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A primary, its replica and a sentinel that watches them.
+/// A primary, its replica and a sentinel that monitors them.
 pub struct SentinelSetup {
     pub primary: Server,
     pub replica: Server,
@@ -119,7 +119,7 @@ impl SentinelSetup {
     }
 }
 
-/// Starts a fairgate on the Redis at a URL.
+/// Starts a fairgate with the Redis at a URL.
 pub async fn start(url: &str, change: impl FnOnce(&mut Config)) -> (App, Client) {
     let mut config = Config::default();
     config.server.listen = "127.0.0.1:0".parse().unwrap();

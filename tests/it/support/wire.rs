@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand over one connection, so that "the connection is still usable" is not a client library's doing.
+//! Hand-written HTTP/1.1 over one connection, so that no client library decides if the connection is still usable.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// How long an answer may take before the test takes it for lost.
+/// The time after which a response counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One connection that is kept alive.
+/// A keep-alive connection.
 pub struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
-    /// Names in lower case.
+    /// Header names are in lower case.
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The value of a header that must stand at most once; empty if it is not there.
+    /// The value of a header that may occur at most once; empty if it is missing.
     pub fn header(&self, name: &str) -> &str {
         let mut values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
         let first = values.next().unwrap_or_default();
@@ -44,12 +44,12 @@ impl Connection {
         Connection { stream: BufReader::new(stream) }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).await
     }
 
-    /// Reads one answer by its Content-Length, and nothing behind it.
+    /// Reads one response by its Content-Length, and no further byte.
     pub async fn receive(&mut self) -> Result<Response> {
         let answer = tokio::time::timeout(PATIENCE, self.read_answer()).await;
         answer.unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "no answer")))
@@ -88,18 +88,18 @@ impl Connection {
         }
     }
 
-    /// Whether the server closes the connection without another byte.
+    /// Returns true if the server closes the connection without sending another byte.
     pub async fn is_closed_by_the_server(&mut self) -> bool {
         let mut byte = [0];
         match tokio::time::timeout(PATIENCE, self.stream.read(&mut byte)).await {
             Ok(Ok(length)) => length == 0,
-            // A server that closes while we still send resets the connection.
+            // A server that closes the connection while the client is sending resets it.
             Ok(Err(error)) => error.kind() == ErrorKind::ConnectionReset,
             Err(_) => false,
         }
     }
 
-    /// Whether the server closes the connection, whatever it sends before.
+    /// Returns true if the server closes the connection, no matter what it sends before.
     pub async fn is_ended_by_the_server(&mut self) -> bool {
         let mut rest = Vec::new();
         let reading = self.stream.read_to_end(&mut rest);
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Whether so many bytes come to a client that takes a tenth of them at a time and rests in between.
+    /// Reads `bytes` bytes in ten parts with a pause before each; returns false if the server stops sending.
     pub async fn take(&mut self, bytes: usize, rest: Duration) -> bool {
         let mut part = vec![0; bytes / 10];
         for _ in 0..10 {
@@ -123,7 +123,7 @@ impl Connection {
         true
     }
 
-    /// Whether a harmless request is answered on this connection.
+    /// Returns true if a valid request succeeds on this connection.
     pub async fn is_usable(&mut self) -> bool {
         let sent = self.send(b"GET /ojs/manifest HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         sent.is_ok() && self.receive().await.is_ok_and(|answer| answer.status == 200)
@@ -134,7 +134,7 @@ fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, format!("malformed answer: {what:?}"))
 }
 
-/// The bytes of a request. A body has its length announced unless a header says how it is sent.
+/// The bytes of a request. A body gets a Content-Length header unless the given headers say how it is sent.
 pub fn request(method: &str, path: &str, headers: &[(&str, Vec<u8>)], body: Option<&[u8]>) -> Vec<u8> {
     let mut bytes = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
     let has = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));

@@ -1,18 +1,18 @@
-//! Workers that take jobs of one queue over HTTP.
+//! Workers that fetch the jobs of a queue over HTTP.
 
 use super::{Client, eventually};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Workers of one queue, each with one job at a time; they stop when dropped.
+/// Workers of one queue, each with one job at a time. They stop when dropped.
 pub struct Workers {
     _tasks: JoinSet<()>,
     taken: Arc<Mutex<Vec<String>>>,
 }
 
 impl Workers {
-    /// Starts so many workers, whose jobs take so long.
+    /// Starts `count` workers, whose jobs take `run` each.
     pub fn start(client: &Client, queue: &str, count: usize, run: Duration) -> Workers {
         let (mut tasks, taken) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());
         for _ in 0..count {
@@ -35,22 +35,22 @@ impl Workers {
         Workers { _tasks: tasks, taken }
     }
 
-    /// The tenants of the jobs that were taken so far, in order.
+    /// The tenants of the jobs fetched so far, in order.
     pub fn taken(&self) -> Vec<String> {
         self.taken.lock().expect("no panic").clone()
     }
 }
 
-/// A main queue while one tenant floods it.
+/// The state of a main queue while one tenant floods it.
 pub struct Flood {
-    /// The most jobs that waited there at once.
+    /// The largest depth of the queue.
     pub deepest: u64,
-    /// Jobs that were taken between the push of a quiet tenant's job and that job.
+    /// Jobs fetched between the push of a quiet tenant's job and the fetch of that job.
     pub overtaking: usize,
 }
 
 impl Flood {
-    /// Lets jobs come one by one, then `jobs` of a noisy tenant at once, then one of a quiet tenant.
+    /// Pushes jobs one by one, then `jobs` of a noisy tenant at once, then one of a quiet tenant.
     pub async fn run(
         jobs: usize,
         push: impl AsyncFn(&str, usize),

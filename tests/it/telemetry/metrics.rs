@@ -1,4 +1,4 @@
-//! `/metrics` as those who scrape it read it: Prometheus' own tool, and a strict reader of OpenMetrics.
+//! `/metrics` as scrapers read it: Prometheus' own tool, and a strict OpenMetrics parser.
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A server on which every kind of thing has happened that is measured.
+/// Starts a server and produces data for every metric.
 async fn busy_server() -> TestApp {
     let limit =
         LimitRule { target: Target::Key("k".to_owned()), quota: Quota { concurrency: Some(1), ..Quota::default() } };
@@ -43,7 +43,7 @@ async fn scrape(app: &TestApp, accept: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_text_format() {
+async fn promtool_accepts_the_text_format() {
     let app = busy_server().await;
     let answer = scrape(&app, "*/*").await;
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
@@ -64,7 +64,7 @@ async fn promtool_finds_nothing_wrong_with_the_text_format() {
 }
 
 #[tokio::test]
-async fn open_metrics_is_valid_for_those_who_accept_it() {
+async fn openmetrics_is_valid_if_requested() {
     let app = busy_server().await;
     let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
     let answer = scrape(&app, prometheus).await;
@@ -99,7 +99,7 @@ fn check_open_metrics(text: &str) -> BTreeMap<&str, &str> {
         }
         let (series, value) = line.rsplit_once(' ').expect(line);
         assert!(value.parse::<f64>().is_ok(), "{line}");
-        assert!(seen.insert(series), "a series stands there twice: {line}");
+        assert!(seen.insert(series), "duplicate series: {line}");
         let name = series.split('{').next().unwrap_or_default();
         let suffixes: &[&str] = match types.get(current).copied() {
             Some("counter") => &["_total", "_created"],

@@ -1,3 +1,3 @@
-//! Telemetry.
+//! Metrics.
 
 mod metrics;

@@ -1,4 +1,4 @@
-//! The Admin API of tenants.
+//! The admin API of tenants.
 
 use super::{job, later, rules, slots, start};
 use crate::support::{TestApp, json};
@@ -6,7 +6,7 @@ use fairgate::clock::Clock;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn tenants_are_there_once_they_have_jobs_or_terms() {
+async fn tenants_exist_once_they_have_jobs_or_settings() {
     let app = start(&[("file", slots(3)), ("free-*", slots(1))]).await;
     assert_eq!(app.client.get("/v1/admin/tenants/unknown").await.expect(200).at("/source"), "default");
     for tenant in ["free-1", "free-1", "seen", "a:b"] {
@@ -47,7 +47,7 @@ async fn tenants_are_there_once_they_have_jobs_or_terms() {
 }
 
 #[tokio::test]
-async fn changes_are_told_with_who_when_from_to_and_why() {
+async fn changes_are_recorded_with_author_time_values_and_reason() {
     let app = start(&[("free-*", slots(2))]).await;
     let terms = json!({"tenant_id": "acme", "fairness_weight": 10, "priority_boost": 1,
         "limits": {"max_concurrency": 20, "max_enqueue_rate": {"limit": 1000, "period": "PT1M"}, "max_queue_depth": 50000,
@@ -81,10 +81,10 @@ async fn changes_are_told_with_who_when_from_to_and_why() {
         (&reported[0]["data"]["tenant_id"], &reported[0]["data"]["to"]["limits"]["max_concurrency"]),
         (&json!("acme"), &json!(5))
     );
-    // Of a tier, what is not named becomes the tenant's own.
+    // Limits of a tier that the request does not set become the tenant's own.
     let free = app.put("/v1/admin/tenants/free-7/limits", json!({"max_queue_depth": 1})).await.expect(200);
     assert_eq!((free.at("/limits/max_concurrency"), free.at("/source")), (&json!(2), &json!("api")));
-    // Only so many changes are remembered.
+    // Only a bounded number of changes is kept.
     for most in 0..25 {
         app.put("/v1/admin/tenants/acme/limits", json!({"max_concurrency": most})).await.expect(200);
     }
@@ -121,7 +121,7 @@ async fn a_tenant_with_jobs_is_removed_only_by_force_and_its_jobs_stay() {
 }
 
 #[tokio::test]
-async fn mistakes_are_told_by_their_path() {
+async fn errors_name_their_path() {
     let app = start(&[]).await;
     for (path, body, field) in [
         ("/v1/admin/tenants/a", json!({"limits": {"max_concurrency": -1}}), "limits.max_concurrency"),
@@ -147,7 +147,7 @@ async fn mistakes_are_told_by_their_path() {
 }
 
 #[tokio::test]
-async fn a_change_through_one_process_acts_in_all_at_once_and_stays() {
+async fn a_change_applies_in_all_processes_at_once_and_persists() {
     let redis = Arc::new(crate::support::TestRedis::start());
     let one = TestApp::start_on(Arc::clone(&redis), Clock::System, |_| {}).await;
     let two = TestApp::start_on(Arc::clone(&redis), Clock::System, |_| {}).await;

@@ -1,9 +1,9 @@
-//! Counts of tenants that are wrong are found and mended.
+//! Wrong counts of tenants are found and repaired.
 
 use super::{job, later, start, start_with};
 
 #[tokio::test]
-async fn wrong_counts_are_found_and_mended() {
+async fn wrong_counts_are_found_and_repaired() {
     let app = start(&[]).await;
     app.push(job("a")).await.expect(201);
     app.push(job("b")).await.expect(201);

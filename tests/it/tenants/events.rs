@@ -1,4 +1,4 @@
-//! Events about tenants name the tenant as such.
+//! Events about tenants have the tenant as a member.
 
 use super::{job, start};
 use crate::support::json;

@@ -1,4 +1,4 @@
-//! Whose a job is: header, body, default.
+//! The tenant of a job: header, body, default.
 
 use super::{job, start, start_with};
 use crate::auth::{guarded, secret};
@@ -139,7 +139,7 @@ async fn only_the_sources_that_are_allowed_count() {
 }
 
 #[tokio::test]
-async fn jobs_of_others_are_not_there_for_whoever_names_a_tenant() {
+async fn a_request_with_a_tenant_sees_no_jobs_of_others() {
     let app = TestApp::start().await;
     let id = app.client.enqueue(job("a")).await;
     let path = format!("/v1/jobs/{id}");

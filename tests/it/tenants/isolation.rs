@@ -1,4 +1,4 @@
-//! Who gets whose jobs: lanes of tenants, one line for all, and queues of their own.
+//! Isolation of tenants: lanes per tenant, one lane for all, and separate queues.
 
 use super::{job, start_with};
 use crate::support::json;
@@ -67,7 +67,7 @@ async fn promoted_jobs_are_found_among_the_first() {
 }
 
 #[tokio::test]
-async fn in_namespaces_nothing_crosses() {
+async fn namespaces_are_separate() {
     let app = start_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
     let a = app.client.enqueue(job("a:1")).await;
     let b = app.client.enqueue(job("b")).await;

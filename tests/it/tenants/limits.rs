@@ -1,4 +1,4 @@
-//! What a tenant may have waiting: depth and schedules, hard and soft.
+//! Limits on a tenant's waiting jobs: queue depth and scheduled jobs, hard and soft.
 
 use super::{job, later, rules, start, start_with};
 use crate::support::{ChaosProxy, TestApp, TestRedis, json};
@@ -13,7 +13,7 @@ fn depth(most: u64) -> TenantLimits {
 }
 
 #[tokio::test]
-async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
+async fn an_enqueue_above_the_depth_is_refused_with_the_reason() {
     let app = start(&[("a", depth(2))]).await;
     app.push(job("a")).await.expect(201);
     app.push(later("a")).await.expect(201);
@@ -29,7 +29,7 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
     assert!(refused.header("retry-after").parse::<u32>().unwrap() >= 1);
     app.push(job("b")).await.expect(201);
     app.push(json!({"type": "t.job", "args": [], "queue": "q"})).await.expect(201);
-    // A job that runs waits no more.
+    // An active job does not count as waiting.
     let id = app.fetch_for("a", 1).await.remove(0);
     app.push(job("a")).await.expect(201);
     app.push(job("a")).await.expect(429);
@@ -39,7 +39,7 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
 }
 
 #[tokio::test]
-async fn workflows_and_crons_are_measured_like_all_others() {
+async fn workflows_and_crons_are_limited_like_all_jobs() {
     let app = start(&[("a", depth(2))]).await;
     let group = |jobs: usize| json!({"type": "group", "jobs": vec![job("a"); jobs]});
     let refused = app.client.post("/v1/workflows", group(3)).await.expect(429);
@@ -71,7 +71,7 @@ async fn a_batch_is_taken_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn schedules_have_a_limit_of_their_own() {
+async fn scheduled_jobs_have_their_own_limit() {
     let limits = TenantLimits { max_scheduled: Some(1), ..TenantLimits::default() };
     let app = start(&[("a", limits)]).await;
     app.push(later("a")).await.expect(201);
@@ -82,13 +82,13 @@ async fn schedules_have_a_limit_of_their_own() {
     past["scheduled_at"] = "2020-01-01T00:00:00Z".into();
     app.push(past).await.expect(201);
     app.clock.advance(3_600_000);
-    assert_eq!(app.fetch_for("a", 9).await.len(), 3, "what came due is scheduled no more");
+    assert_eq!(app.fetch_for("a", 9).await.len(), 3, "due jobs are no longer scheduled");
     app.push(later("a")).await.expect(201);
     app.assert_consistent().await;
 }
 
 #[tokio::test]
-async fn a_soft_limit_accepts_and_tells() {
+async fn a_soft_limit_accepts_and_reports() {
     let soft = TenantLimits { max_queue_depth: Some(1), max_scheduled: Some(0), soft: true, ..TenantLimits::default() };
     let app = start(&[("a:b", soft)]).await;
     for _ in 0..3 {
@@ -110,7 +110,7 @@ async fn a_soft_limit_accepts_and_tells() {
 }
 
 #[tokio::test]
-async fn a_limit_is_told_once_until_there_was_quiet() {
+async fn a_limit_is_reported_once_until_load_drops() {
     let app = start(&[("a", depth(0))]).await;
     for _ in 0..5 {
         app.push(job("a")).await.expect(429);
@@ -165,7 +165,7 @@ async fn two_hundred_producers_fill_a_depth_of_a_thousand_exactly() {
 }
 
 #[tokio::test]
-async fn what_counts_is_what_waits_whatever_becomes_of_it() {
+async fn only_waiting_jobs_count_in_every_transition() {
     let app = start(&[("a", depth(100))]).await;
     let ids: Vec<String> = {
         let mut ids = Vec::new();
@@ -191,7 +191,7 @@ async fn what_counts_is_what_waits_whatever_becomes_of_it() {
         app.client.ack(&id).await.expect(200);
     }
     assert_eq!(app.jobs_of("a").await.total(), 0);
-    assert_eq!(app.redis.keys_with("tenants").await, Vec::<String>::new(), "whoever has nothing is not kept");
+    assert_eq!(app.redis.keys_with("tenants").await, Vec::<String>::new(), "tenants without jobs are not kept");
     assert_eq!(app.redis.keys_with("lane:").await, Vec::<String>::new());
     app.assert_consistent().await;
 }
@@ -202,7 +202,7 @@ async fn the_default_tenant_has_limits_like_any_other() {
     let app = start(&[]).await;
     app.push(bare()).await.expect(201);
     app.push(job("a")).await.expect(201);
-    // From now on it is counted, with what is there already.
+    // From now on jobs are counted, including existing ones.
     app.put("/v1/admin/tenants/_default", json!({"limits": {"max_queue_depth": 2}})).await.expect(201);
     app.push(bare()).await.expect(201);
     let refused = app.push(bare()).await.expect(429);
@@ -230,7 +230,7 @@ async fn staged_jobs_count_as_waiting() {
     app.push(job("a")).await.expect(429);
     app.push(job("b")).await.expect(201);
     app.assert_consistent().await;
-    // Promotion changes what they are, and not how many.
+    // Promotion changes the state of jobs, not their number.
     app.put(
         "/v1/admin/planner/r",
         json!({"types": ["t.job"], "max_depth": 100, "enqueue_jobs": 2, "enqueue_interval": "1d"}),
@@ -244,14 +244,14 @@ async fn staged_jobs_count_as_waiting() {
     assert_eq!(listed.at("/items/0/jobs/pending"), &json!(1));
     app.push(job("a")).await.expect(429);
     app.assert_consistent().await;
-    // And tells its tenant so.
+    // The tenant gets an event about it.
     let own = app.store().within(&fairgate::job::scope::Scope::of("a"));
     let reported = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
     assert_eq!(reported.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
 }
 
 #[tokio::test]
-async fn an_enqueue_whose_answer_was_lost_counts_once() {
+async fn an_enqueue_whose_reply_was_lost_counts_once() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let url = proxy.url();

@@ -1,4 +1,4 @@
-//! Tenants: whose jobs are whose, what each may have, and what is told about it.
+//! Tenants: identity, isolation, limits, statistics and administration.
 
 mod admin;
 mod audit;
@@ -19,7 +19,7 @@ use fairgate::fairness::{TenantLimits, TenantRule, TenantSettings};
 use fairgate::store::TenantJobs;
 use serde_json::Value;
 
-/// A fairgate whose clock stands still, with terms for some tenants.
+/// Starts a fairgate with a manual clock and settings of tenants.
 async fn start(rules: &[(&str, TenantLimits)]) -> TestApp {
     start_with(rules, |_| {}).await
 }

@@ -1,4 +1,5 @@
-//! Namespaces: whoever names a tenant has its queues, pools, limits, workers and crons, and nothing of another tenant's.
+//! Namespaces: a request that names a tenant sees its queues, pools, limits, workers and crons, and nothing of other
+//! tenants.
 
 use super::{job, start_with};
 use crate::support::{Answer, TestApp, json};
@@ -54,10 +55,14 @@ async fn a_pool_serves_the_queues_of_the_tenant_that_made_it() {
         let list = of(&app, tenant, "GET", "/v1/admin/pools", Value::Null).await.expect(200);
         assert_eq!(list.at("/pagination/total"), pools, "{tenant}");
     }
-    assert_eq!(app.client.get("/v1/admin/pools").await.at("/pagination/total"), 2, "who names no tenant sees them all");
+    assert_eq!(
+        app.client.get("/v1/admin/pools").await.at("/pagination/total"),
+        2,
+        "a request without a tenant sees all of them"
+    );
     of(&app, "beta", "DELETE", "/v1/admin/pools/p", Value::Null).await.expect(200);
     of(&app, "acme", "GET", "/v1/admin/pools/p", Value::Null).await.expect(200);
-    // A fetch that waits in a pool hears of the tenant's jobs.
+    // A long poll in a pool is woken by the tenant's jobs.
     of(&app, "acme", "PUT", "/v1/admin/pools/p", json!({"queues": ["late"]})).await.expect(200);
     let wait = json!({"pool": "p", "worker_id": "w2", "wait_ms": 20_000});
     let (waits, _) = tokio::join!(of(&app, "acme", "POST", "/v1/workers/fetch", wait), async {
@@ -71,7 +76,7 @@ async fn a_pool_serves_the_queues_of_the_tenant_that_made_it() {
 }
 
 #[tokio::test]
-async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
+async fn a_queues_rate_limit_belongs_to_the_callers_namespace() {
     let app = namespaces().await;
     let path = "/v1/admin/queues/q/rate-limit";
     let set = of(&app, "acme", "PUT", path, json!({"concurrency": 1})).await.expect(200);
@@ -90,7 +95,7 @@ async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
     of(&app, "beta", "DELETE", path, Value::Null).await.expect(404);
     of(&app, "acme", "DELETE", path, Value::Null).await.expect(200);
     assert_eq!(app.fetch_for("acme", 9).await.len(), 2);
-    // What a job brings along counts in its tenant's namespace as well, whoever enqueues it.
+    // Limits and unique keys of a job belong to its tenant's namespace, regardless of who enqueues it.
     for tenant in ["acme", "beta"] {
         for _ in 0..2 {
             let mut limited = job(tenant);
@@ -105,7 +110,7 @@ async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
 }
 
 #[tokio::test]
-async fn a_cron_is_that_of_the_namespace_it_was_registered_in() {
+async fn a_cron_belongs_to_the_namespace_it_was_registered_in() {
     let app = namespaces().await;
     for tenant in ["acme", "beta"] {
         let cron = json!({"name": "n", "expression": "@hourly", "type": "t.job", "overlap_policy": "allow"});
@@ -127,9 +132,9 @@ async fn a_cron_is_that_of_the_namespace_it_was_registered_in() {
     .await;
 }
 
-/// In every model: the header narrows what is there to the tenant's own jobs.
+/// With every isolation, the header restricts results to the tenant's own jobs.
 #[tokio::test]
-async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() {
+async fn a_request_with_a_tenant_neither_lists_nor_changes_jobs_of_another() {
     for isolation in [Isolation::Sharded, Isolation::Shared, Isolation::Namespace] {
         let app = start_with(&[], |config| config.tenancy.isolation = isolation).await;
         let (acme, beta) = (app.client.enqueue(job("acme")).await, app.client.enqueue(job("beta")).await);
@@ -153,14 +158,14 @@ async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() 
         assert_eq!((list.at("/pagination/total"), list.at("/items/0/id")), (&json!(1), &json!(beta)));
         of(&app, "beta", "GET", "/v1/admin/tenants/acme/jobs", Value::Null).await.expect(404);
         assert_eq!(app.client.state(&acme).await, "active", "{isolation:?}");
-        // Who names no tenant is free to, and may call itself as it did when it fetched for one.
+        // A worker that names no tenant may use the same worker id as when it fetched for one.
         app.client.post("/v1/workers/ack", json!({"job_id": acme, "worker_id": "w"})).await.expect(200);
         assert_eq!(app.client.get("/v1/admin/jobs").await.at("/pagination/total"), 2);
         app.assert_consistent().await;
     }
 }
 
-/// Everything that a tenant can have, under names that every tenant would choose.
+/// One object of each kind for a tenant, with names that other tenants use as well.
 struct TenantData {
     available: String,
     active: String,
@@ -203,7 +208,7 @@ async fn create_data(app: &TestApp, tenant: &str) -> TenantData {
     TenantData { available, active, dead, workflow }
 }
 
-/// All that a tenant sees of its own, to be compared.
+/// All responses about a tenant's own data, for comparison.
 async fn seen_by(app: &TestApp, tenant: &str, own: &TenantData) -> BTreeMap<String, Value> {
     let mut seen = BTreeMap::new();
     for path in [
@@ -235,14 +240,14 @@ async fn seen_by(app: &TestApp, tenant: &str, own: &TenantData) -> BTreeMap<Stri
     ] {
         let answer = of(app, tenant, "GET", path, Value::Null).await;
         assert!(answer.status < 300, "{path}: {}", answer.text);
-        // The cursor of events goes on with those of all tenants.
+        // The events cursor advances with the events of all tenants.
         let body = if path.starts_with("/v1/events") { answer.at("/events").clone() } else { answer.body };
         seen.insert(path.to_owned(), body);
     }
     seen
 }
 
-/// A body with which a route does something, if it can; all that names jobs names those of the other tenant.
+/// A valid body for a route; job ids in it are those of the other tenant.
 fn body_for(path: &str, foreign: &TenantData) -> Value {
     let every = json!(["available", "completed", "discarded", "cancelled", "scheduled", "retryable", "pending"]);
     match path.trim_start_matches("/ojs/v1") {
@@ -274,9 +279,9 @@ fn body_for(path: &str, foreign: &TenantData) -> Value {
     }
 }
 
-/// Walks the table of routes: with the other tenant's names and ids, none shows or changes what is another tenant's.
+/// Calls every route with the other tenant's names and ids: none shows or changes data of the other tenant.
 #[tokio::test]
-async fn no_route_shows_or_changes_what_is_another_tenants() {
+async fn no_route_shows_or_changes_data_of_another_tenant() {
     let app = namespaces().await;
     let acme = create_data(&app, "acme").await;
     let before = seen_by(&app, "acme", &acme).await;
@@ -329,7 +334,7 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
 }
 
 #[tokio::test]
-async fn names_of_other_namespaces_lead_nowhere() {
+async fn names_in_other_namespaces_are_not_found() {
     let app = namespaces().await;
     create_data(&app, "acme").await;
     for tenant in ["beta", "_default"] {
@@ -350,6 +355,6 @@ async fn names_of_other_namespaces_lead_nowhere() {
     assert_eq!(
         app.client.get("/v1/queues/acme%2Fq").await.expect(200).at("/queue/active"),
         1,
-        "who names no tenant sees all"
+        "a request without a tenant sees everything"
     );
 }

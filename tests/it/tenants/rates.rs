@@ -1,4 +1,4 @@
-//! How often a tenant may enqueue.
+//! Enqueue rates of tenants.
 
 use super::{job, start};
 use crate::support::json;
@@ -30,7 +30,7 @@ async fn no_window_holds_more_than_the_limit() {
 }
 
 #[tokio::test]
-async fn retry_after_is_when_there_is_room() {
+async fn retry_after_is_the_time_until_a_slot_is_free() {
     let app = start(&[("a", rate(2, 60_000))]).await;
     app.push(job("a")).await.expect(201);
     app.clock.advance(20_000);
@@ -62,17 +62,17 @@ async fn refused_jobs_do_not_count_and_windows_expire() {
     assert_eq!(stats.at("/limits/max_enqueue_rate"), &json!({"limit": 1, "current": 1, "period": "PT1S"}));
     app.clock.advance(3_600_000);
     app.store().retain().await.unwrap();
-    assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "what is over is swept");
+    assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "expired entries are removed");
 }
 
 #[tokio::test]
-async fn how_fast_jobs_go_tells_when_there_is_room() {
+async fn retry_after_of_a_full_queue_follows_its_drain_rate() {
     let limits = TenantLimits { max_queue_depth: Some(100), ..TenantLimits::default() };
     let app = start(&[("a", limits)]).await;
     let batch = |jobs: usize| json!({"jobs": vec![job("a"); jobs]});
     app.client.post("/v1/jobs/batch", batch(100)).await.expect(201);
     for _ in 0..3 {
-        // Five a second leave.
+        // Five per second leave the window.
         app.clock.advance(10_000);
         assert_eq!(app.fetch_for("a", 50).await.len(), 50);
         app.client.post("/v1/jobs/batch", batch(50)).await.expect(201);
@@ -80,6 +80,6 @@ async fn how_fast_jobs_go_tells_when_there_is_room() {
     let few = app.client.post("/v1/jobs/batch", batch(5)).await.expect(429);
     let many = app.client.post("/v1/jobs/batch", batch(100)).await.expect(429);
     let seconds = |answer: &crate::support::Answer| answer.header("retry-after").parse::<u32>().unwrap();
-    assert_eq!((seconds(&few), seconds(&many)), (1, 1), "for the first job that is too much");
+    assert_eq!((seconds(&few), seconds(&many)), (1, 1), "for the first job over the limit");
     assert_eq!((few.at("/error/details/index"), many.at("/error/details/index")), (&json!(0), &json!(0)));
 }

@@ -1,4 +1,4 @@
-//! What tenants weigh everywhere, and the boost of their priorities.
+//! Global weights of tenants, and their priority boosts.
 
 use super::{job, start_with};
 use crate::support::{TestApp, json};
@@ -36,7 +36,7 @@ async fn the_weight_of_a_tenant_counts_where_tenants_share_a_queue() {
     }
     let got = tenants_in_order(&app, 25).await;
     assert_eq!(["free", "gold-1", "gold-2"].map(|tenant| count(&got, tenant)), [5, 15, 5], "{got:?}");
-    // A change acts on what waits.
+    // A change applies to waiting jobs.
     app.put("/v1/admin/tenants/gold-1", json!({"fairness_weight": 1})).await.expect(201);
     let got = tenants_in_order(&app, 24).await;
     assert_eq!(["free", "gold-1", "gold-2"].map(|tenant| count(&got, tenant)), [8, 8, 8], "{got:?}");
@@ -71,8 +71,8 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
     assert_eq!(weights().await, expected(3.0));
     app.put("/v1/admin/tenants/gold", json!({"fairness_weight": 5})).await.expect(200);
     app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
-    assert_eq!(weights().await, expected(5.0), "those who wait are weighed anew by the next round");
-    // What is promoted is counted as what it is.
+    assert_eq!(weights().await, expected(5.0), "the next round updates the weights of waiting tenants");
+    // Promoted jobs are counted by their actual priority.
     let passed = app.client.fetch("q", 9).await.job_ids();
     app.client.ack(&passed[0]).await.expect(200);
     app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
@@ -86,7 +86,7 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
 }
 
 #[tokio::test]
-async fn a_boost_goes_before_and_shows_not() {
+async fn a_boost_raises_the_priority_and_is_not_shown() {
     let app = start_with(&[], |config| {
         config.tenant = vec![weighing("vip", 1.0, 10), weighing("max", 1.0, 100), weighing("_default", 1.0, -50)]
     })
@@ -102,7 +102,7 @@ async fn a_boost_goes_before_and_shows_not() {
     let top = app.client.enqueue(top).await;
     assert_eq!(app.client.job(&vip).await["priority"], 0);
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), [top.clone(), vip.clone(), urgent, plain, bare]);
-    // It keeps its place when it is handed back, and is found when it is cancelled.
+    // A job keeps its place when it is returned, and is found when it is cancelled.
     app.client
         .post("/v1/workers/nack", json!({"job_id": vip, "requeue": true, "error": {"code": "x", "message": "y"}}))
         .await

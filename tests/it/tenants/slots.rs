@@ -1,4 +1,4 @@
-//! How many jobs of a tenant run at once.
+//! Concurrency limits of tenants.
 
 use super::{job, rules, slots, start, start_with};
 use crate::support::{TestApp, json};
@@ -6,7 +6,7 @@ use fairgate::clock::Clock;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
+async fn a_tenants_concurrency_spans_all_queues_and_others_continue() {
     let app = start(&[("a", slots(2))]).await;
     for queue in ["q", "r"] {
         for tenant in ["a", "a", "b"] {
@@ -25,7 +25,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
     app.assert_consistent().await;
     let mine = app.held_by("a", &first).await;
     app.client.ack(&mine[0]).await.expect(200);
-    assert_eq!(fetch(9).await.len(), 1, "a slot that is free is used at once");
+    assert_eq!(fetch(9).await.len(), 1, "a free slot is used at once");
     app.client.nack(&mine[1]).await.expect(200);
     assert_eq!(fetch(9).await.len(), 1);
     assert_eq!(app.jobs_of("a").await.active, 2);
@@ -36,7 +36,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
 }
 
 impl TestApp {
-    /// Those of some jobs that are a tenant's.
+    /// The jobs of a tenant among the given ones.
     async fn held_by(&self, tenant: &str, ids: &[String]) -> Vec<String> {
         let mut mine = Vec::new();
         for id in ids {
@@ -49,7 +49,7 @@ impl TestApp {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_set_at_run_time_holds_for_what_waits() {
+async fn a_limit_set_at_run_time_applies_to_waiting_jobs() {
     for fair in [false, true] {
         let app = start_with(&[], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         for _ in 0..10 {
@@ -81,7 +81,7 @@ async fn nothing_runs_with_a_limit_of_none_until_it_is_raised() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_is_cancelled_empty_leaves_nothing_parked() {
+async fn a_tenant_whose_jobs_are_all_cancelled_leaves_nothing_parked() {
     let app = start(&[("a", slots(1))]).await;
     let mut ids = Vec::new();
     for _ in 0..4 {
@@ -100,7 +100,7 @@ async fn a_tenant_that_is_cancelled_empty_leaves_nothing_parked() {
 }
 
 #[tokio::test]
-async fn tiers_that_end_let_their_tenants_go() {
+async fn removing_tiers_releases_their_tenants() {
     let redis = Arc::new(crate::support::TestRedis::start());
     let app = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
         config.tenant = rules(&[("free-*", slots(1))]);
@@ -151,9 +151,9 @@ async fn workers_never_hold_more_than_the_limit() {
     app.assert_consistent().await;
 }
 
-/// What a job says about limits is about its own.
+/// Limits in a job concern its own key.
 #[tokio::test]
-async fn a_job_that_its_limit_would_drop_or_put_off_waits_for_a_slot_of_its_tenant() {
+async fn a_job_with_drop_or_reschedule_waits_for_a_slot_of_its_tenant() {
     for (on_limit, fair) in [("drop", false), ("reschedule", false), ("drop", true), ("reschedule", true)] {
         let app = start_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         let mut limited = job("a");

@@ -1,10 +1,10 @@
-//! What is told of a tenant: its jobs, what it did, and what it gets.
+//! Statistics of a tenant: jobs, activity and share.
 
 use super::{job, later, slots, start, start_with};
 use crate::support::{TestApp, eventually, json};
 use serde_json::Value;
 
-/// A fairgate that counts what tenants do, as it does by default.
+/// Starts a fairgate that counts tenant activity, as by default.
 async fn counting() -> TestApp {
     let app = start(&[("a", slots(5))]).await;
     eventually("it counts", async || {
@@ -15,7 +15,7 @@ async fn counting() -> TestApp {
 }
 
 #[tokio::test]
-async fn statistics_tell_the_day_throughput_and_shares() {
+async fn statistics_report_the_day_throughput_and_shares() {
     let app = counting().await;
     for tenant in ["a", "a", "a", "b"] {
         app.push(job(tenant)).await.expect(201);
@@ -46,7 +46,7 @@ async fn statistics_tell_the_day_throughput_and_shares() {
     }
     let rate = |name: &str| stats.at(&format!("/throughput/{name}_per_minute")).as_f64().unwrap();
     assert!(rate("processed") > 0.0 && rate("enqueued") > rate("processed"), "{}", stats.text);
-    // With another that waits, it would have half.
+    // With another waiting tenant, it would have half.
     app.push(job("b")).await.expect(201);
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!(stats.at("/fairness/effective_share"), 0.5);
@@ -57,7 +57,7 @@ async fn statistics_tell_the_day_throughput_and_shares() {
 }
 
 #[tokio::test]
-async fn where_it_is_switched_off_the_past_is_not_counted() {
+async fn without_activity_counting_past_figures_are_null() {
     let app = start_with(&[("a", slots(5))], |config| config.noisy_neighbors.statistics = false).await;
     app.push(job("a")).await.expect(201);
     let held = app.fetch_for("a", 1).await;
@@ -93,7 +93,7 @@ async fn jobs_of_a_tenant_are_listed_by_state() {
 }
 
 #[tokio::test]
-async fn queue_statistics_are_those_of_the_tenant_that_is_named() {
+async fn queue_statistics_are_those_of_the_requested_tenant() {
     let app = start(&[]).await;
     for tenant in ["a", "a", "b"] {
         app.push(job(tenant)).await.expect(201);

@@ -1,4 +1,4 @@
-//! All at once, then callbacks.
+//! Batches: all jobs at once, then callbacks.
 
 use super::*;
 use futures_util::future::join_all;
@@ -8,7 +8,7 @@ fn all_callbacks() -> Value {
 }
 
 #[tokio::test]
-async fn callbacks_follow_from_how_the_jobs_ended() {
+async fn callbacks_depend_on_the_final_states_of_the_jobs() {
     let app = app().await;
     let client = &app.client;
     for (fails, expected) in [(false, ["complete", "success"]), (true, ["complete", "failure"])] {
@@ -26,7 +26,7 @@ async fn callbacks_follow_from_how_the_jobs_ended() {
         let results = json!([{"of": "a"}, if fails { json!(null) } else { json!(2) }]);
         assert!(callbacks.iter().all(|callback| callback["parent_results"] == results), "{callbacks:?}");
         finish(client, &callbacks[0], json!(1)).await;
-        assert_eq!(state(client, &id).await, "running", "a callback is not done");
+        assert_eq!(state(client, &id).await, "running", "a callback is not finished");
         finish(client, &callbacks[1], json!(1)).await;
         let shown = show(client, &id).await;
         assert_eq!((shown["state"].as_str(), &shown["jobs_failed"]), (Some("completed"), &json!(u8::from(fails))));
@@ -61,9 +61,9 @@ async fn a_callback_that_fails_fails_the_batch() {
     assert_eq!((shown["state"].as_str(), &shown["jobs_failed"]), (Some("failed"), &json!(0)));
 }
 
-/// Two processes, all acks at once, each sent twice: every callback is one job.
+/// Two processes, concurrent acks, each sent twice: every callback is enqueued once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callbacks_fire_once_whatever_comes_at_once() {
+async fn callbacks_fire_once_with_concurrent_acks() {
     let first = app().await;
     let second = TestApp::start_on(first.redis.clone(), Default::default(), |_| {}).await;
     for round in 0..5 {

@@ -1,4 +1,4 @@
-//! DELETE: what waits ends, what is active may finish, nothing more comes.
+//! DELETE: waiting jobs end, active jobs may finish, no further jobs start.
 
 use super::*;
 use crate::support::{NOON, eventually};
@@ -8,7 +8,7 @@ async fn cancel(client: &Client, id: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn what_waits_is_cancelled_and_what_is_active_may_finish() {
+async fn waiting_jobs_are_cancelled_and_active_jobs_may_finish() {
     let app = app().await;
     let client = &app.client;
     let scheduled = json!({"type": "test.later", "args": [], "options": {"queue": "q", "delay_until": "+PT1H"}});
@@ -35,7 +35,7 @@ async fn what_waits_is_cancelled_and_what_is_active_may_finish() {
 }
 
 #[tokio::test]
-async fn what_is_active_does_not_come_back() {
+async fn active_jobs_of_a_cancelled_workflow_are_not_retried() {
     for way in ["nack", "requeue", "goodbye", "silence"] {
         let app = TestApp::start_at(NOON).await;
         let client = &app.client;
@@ -61,7 +61,7 @@ async fn what_is_active_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn only_what_runs_can_be_cancelled() {
+async fn only_running_workflows_can_be_cancelled() {
     let app = app().await;
     let done = begin(&app.client, group(jobs(&["a"]))).await;
     pass(&app.client, "a").await;

@@ -1,4 +1,4 @@
-//! One step after the other.
+//! Chains: one step after the other.
 
 use super::*;
 use crate::support::{NOON, eventually};
@@ -42,7 +42,7 @@ async fn steps_run_in_order_and_each_gets_the_results_of_those_before() {
 }
 
 #[tokio::test]
-async fn results_pass_to_the_byte() {
+async fn results_are_passed_byte_for_byte() {
     let app = app().await;
     begin(&app.client, chain(jobs(&["a", "b"]))).await;
     let first = take(&app.client, "a").await;
@@ -77,7 +77,7 @@ async fn a_step_that_fails_for_good_ends_the_chain_and_a_retry_does_not() {
     assert_eq!(states(&failed), ["completed", "failed", "cancelled"]);
     assert_eq!((&failed["steps_completed"], &failed["failed_step_index"]), (&json!(1), &json!(1)));
     assert_eq!(failed["failed_job_ids"], json!([again["id"]]));
-    assert_eq!(failed["steps"][2].get("job_id"), None, "it never was a job");
+    assert_eq!(failed["steps"][2].get("job_id"), None, "it was never a job");
     assert!(taken(client).await.is_empty());
 }
 
@@ -98,7 +98,7 @@ async fn a_step_that_is_cancelled_or_expires_ends_the_chain() {
 }
 
 #[tokio::test]
-async fn a_step_whose_worker_falls_silent_too_often_ends_the_chain() {
+async fn a_step_whose_worker_goes_silent_too_often_ends_the_chain() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = begin(client, chain(vec![fragile("a"), job("b")])).await;
@@ -125,7 +125,7 @@ async fn a_delay_counts_from_the_turn_of_its_step() {
 }
 
 #[tokio::test]
-async fn what_the_workflow_says_counts_for_steps_that_say_nothing() {
+async fn options_of_the_workflow_apply_to_steps_without_them() {
     let app = app().await;
     let steps = json!([{"type": "test.a", "args": []}, {"type": "test.b", "args": [], "options": {"priority": 1}}]);
     let body = json!({"type": "chain", "steps": steps, "meta": {"tenant_id": "acme", "x": [1]},

@@ -1,4 +1,4 @@
-//! Jobs that name the workflow or job they come from belong to its tenant.
+//! Jobs that name their workflow or parent job belong to its tenant.
 
 use super::*;
 use crate::auth::{caller, guarded};
@@ -10,7 +10,7 @@ fn of_tenant(tenant: Option<&str>) -> Value {
     json!({"type": "test.child", "args": [], "queue": "q", "meta": meta})
 }
 
-/// The same job with an ancestor named at top level, or in `meta`.
+/// The job with an ancestor named at top level, or in `meta`.
 fn child_of(field: &str, id: &str, tenant: Option<&str>) -> Value {
     let mut job = of_tenant(tenant);
     match field.strip_prefix("meta.") {
@@ -22,7 +22,7 @@ fn child_of(field: &str, id: &str, tenant: Option<&str>) -> Value {
 
 const FIELDS: [&str; 4] = ["workflow_id", "parent_id", "meta.workflow_id", "meta.parent_id"];
 
-/// A workflow or a job of a tenant, as a field names it.
+/// Creates a workflow or a job of a tenant for the field that names it.
 async fn ancestor(client: &Client, field: &str, tenant: Option<&str>) -> String {
     if field.ends_with("parent_id") {
         return client.enqueue(of_tenant(tenant)).await;
@@ -63,11 +63,11 @@ async fn a_child_without_a_tenant_inherits_it_and_one_of_another_tenant_is_refus
         assert_eq!(stored.at("/jobs/0/meta/tenant_id"), "acme");
     }
     let stats = app.client.get("/v1/admin/tenants/beta/stats").await.expect(200);
-    assert_eq!(stats.at("/total_jobs"), 0, "nothing of what was refused is stored");
+    assert_eq!(stats.at("/total_jobs"), 0, "nothing of the refused request is stored");
 }
 
 #[tokio::test]
-async fn an_ancestor_that_is_not_there_says_nothing_about_the_tenant() {
+async fn an_unknown_ancestor_does_not_determine_the_tenant() {
     let app = TestApp::start().await;
     for field in FIELDS {
         for id in [fairgate::job::id::generate(), "mine".to_owned()] {
@@ -101,7 +101,7 @@ async fn a_key_of_another_tenant_is_denied() {
 }
 
 #[tokio::test]
-async fn the_tenant_that_a_plan_rule_finds_counts() {
+async fn the_tenant_found_by_a_plan_rule_counts() {
     let rule = Rule { tenant_key: TenantKey::parse("args.0").unwrap(), ..Rule::new("r", &["planned.*"]) };
     let app = TestApp::start_with(Clock::System, |config| config.plan = vec![rule]).await;
     let planned = |tenant: &str| json!({"type": "planned.job", "args": [tenant]});

@@ -29,7 +29,7 @@ async fn staged(app: &TestApp) -> u64 {
 async fn planned_steps_are_staged_when_their_turn_comes() {
     let app = with_rule(|_| {}).await;
     let client = &app.client;
-    // Something is in the main queue, so that nothing passes.
+    // The main queue is not empty, so nothing passes through.
     client.enqueue_into("q").await;
     let steps = vec![job("a"), planned("b"), group(vec![planned("c"), planned("d")])];
     let id = begin(client, json!({"type": "chain", "steps": steps, "meta": {"tenant_id": "acme"}})).await;
@@ -43,7 +43,7 @@ async fn planned_steps_are_staged_when_their_turn_comes() {
     assert_eq!((shown["state"].as_str(), shown["x_staged"].as_bool()), (Some("pending"), Some(true)));
     let tenants = app.store().tenant_names("plan", "q", 0, 10).await.unwrap().1;
     assert_eq!(tenants, ["acme"]);
-    // Let go by hand, it is done, and both of the group are staged.
+    // Activated by hand it is done, and both jobs of the group are staged.
     client.send("POST", &format!("/v1/jobs/{step}/activate"), None).await.expect(200);
     let jobs = taken(client).await;
     let job = jobs.iter().find(|job| super::id(job) == step).expect("it can run").clone();
@@ -69,7 +69,7 @@ async fn a_workflow_whose_first_jobs_exceed_what_may_be_staged_is_refused_whole(
 }
 
 #[tokio::test]
-async fn rules_that_changed_meanwhile_count() {
+async fn changed_rules_apply_to_later_steps() {
     let app = with_rule(|_| {}).await;
     let other = TestApp::start_on(app.redis.clone(), Clock::System, |config| {
         config.server.roles = vec![Role::Api];
@@ -107,7 +107,7 @@ async fn a_step_that_its_limit_drops_fails_the_workflow() {
     let id = begin(client, chain(vec![job("a"), dropped, job("c")])).await;
     pass(client, "a").await;
     assert!(taken(client).await.is_empty());
-    eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
+    eventually("the drop is handled", async || state(client, &id).await == "failed").await;
     assert_eq!(states(&show(client, &id).await), ["completed", "failed", "cancelled"]);
 }
 
@@ -120,13 +120,13 @@ async fn a_workflow_whose_first_jobs_have_no_room_in_their_queue_is_refused_whol
     let refused = client.post("/v1/workflows", group(jobs(&["a", "b", "c"]))).await.expect(429);
     assert_eq!(refused.at("/error/details/bound"), &json!(2), "{}", refused.text);
     assert_eq!(app.redis.keys_with("workflow").await, Vec::<String>::new());
-    // What comes later was accepted with the whole, and finds its place.
+    // Later steps were accepted with the workflow and are always stored.
     begin(client, chain(vec![job("a"), group(jobs(&["b", "c", "d"]))])).await;
     pass(client, "a").await;
     assert_eq!(names(&taken(client).await), ["b", "c", "d"]);
 }
 
-/// Whoever ends a job of a workflow without knowing workflows leaves a note for the tick.
+/// An operation that ends a job without handling workflows records it for the tick.
 #[tokio::test]
 async fn a_step_that_a_full_queue_drops_fails_the_workflow() {
     let app = app().await;
@@ -135,6 +135,6 @@ async fn a_step_that_a_full_queue_drops_fails_the_workflow() {
     let bound = json!({"backpressure": {"max_depth": 1, "strategy": "drop_oldest"}});
     client.send("PUT", "/v1/admin/queues/q/config", Some(bound.to_string())).await.expect(200);
     client.enqueue_into("q").await;
-    eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
+    eventually("the drop is handled", async || state(client, &id).await == "failed").await;
     assert_eq!(app.redis.keys_with("todo").await, Vec::<String>::new());
 }

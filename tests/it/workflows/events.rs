@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Events of workflows.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn kinds(events: &[(String, Value)]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_chain_is_told_step_by_step() {
+async fn a_chain_emits_events_for_each_step() {
     let app = app().await;
     let id = begin(&app.client, chain(vec![job("a"), fragile("b"), job("c")])).await;
     pass(&app.client, "a").await;
@@ -34,7 +34,7 @@ async fn a_chain_is_told_step_by_step() {
 }
 
 #[tokio::test]
-async fn a_batch_is_told_job_by_job_and_with_its_callbacks() {
+async fn a_batch_emits_events_for_each_job_and_its_callbacks() {
     let app = app().await;
     let id = begin(&app.client, batch(jobs(&["a", "b"]), json!({"on_success": job("success")}))).await;
     for job in taken(&app.client).await {

@@ -1,4 +1,4 @@
-//! All at once.
+//! Groups: all jobs at once.
 
 use super::*;
 
@@ -23,7 +23,7 @@ async fn all_jobs_are_there_at_once_and_all_must_succeed() {
 }
 
 #[tokio::test]
-async fn one_that_fails_fails_the_group_when_all_have_ended() {
+async fn a_failed_job_fails_the_group_when_all_have_ended() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, group(vec![job("a"), fragile("b"), job("c"), job("d")])).await;

@@ -1,4 +1,4 @@
-//! Workflows of more jobs than one call of a script starts or cancels: nothing of that is seen from outside.
+//! Workflows with more jobs than one script call starts or cancels: this is not visible to clients.
 
 use super::*;
 use crate::support::{ChaosProxy, TestRedis, eventually};
@@ -16,7 +16,7 @@ async fn available(client: &Client) -> i64 {
 }
 
 #[tokio::test]
-async fn all_jobs_of_a_large_group_are_there_with_the_answer() {
+async fn all_jobs_of_a_large_group_are_available_with_the_response() {
     let app = app().await;
     begin(&app.client, group(many(950))).await;
     assert_eq!(available(&app.client).await, 950);
@@ -51,9 +51,9 @@ async fn a_step_of_many_jobs_follows_a_step_of_one() {
     assert_eq!(state(&app.client, &id).await, "completed");
 }
 
-/// The process that stored the workflow never gets to start the rest.
+/// The process that stored the workflow dies before it starts the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_process_left_undone_is_done_by_another() {
+async fn unfinished_work_of_a_process_is_done_by_another() {
     let redis = Arc::new(TestRedis::start());
     let proxy = ChaosProxy::start(&redis).await;
     let cut_off = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {

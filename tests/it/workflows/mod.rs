@@ -1,15 +1,15 @@
-//! Workflows: chains, groups and batches, in each other, under every end that a job can have.
+//! Workflows: chains, groups and batches, nested, with every final state of jobs.
 
 mod batches;
-mod bounds;
 mod cancelling;
 mod chains;
 mod children;
-mod depends;
+mod dependencies;
 mod entry_points;
 mod events;
 mod groups;
 mod large;
+mod limits;
 mod nesting;
 mod ownership;
 mod progress;
@@ -18,12 +18,12 @@ mod survival;
 use crate::support::{Answer, Client, TestApp, json};
 use serde_json::Value;
 
-/// A job of a workflow in queue `q`, with a type of its own.
+/// A workflow job in queue `q` with its own type.
 fn job(name: &str) -> Value {
     json!({"type": format!("test.{name}"), "args": [name], "options": {"queue": "q"}})
 }
 
-/// One that fails for good with its first failure.
+/// A job that is discarded at its first failure.
 fn fragile(name: &str) -> Value {
     json!({"type": format!("test.{name}"), "args": [], "options": {"queue": "q", "retry": {"max_attempts": 1}}})
 }
@@ -56,7 +56,7 @@ async fn state(client: &Client, id: &str) -> String {
     show(client, id).await["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What a worker gets of queue `q` now, by name.
+/// Fetches all available jobs of queue `q`.
 async fn taken(client: &Client) -> Vec<Value> {
     client.fetch("q", 1000).await.at("/jobs").as_array().cloned().unwrap_or_default()
 }
@@ -73,7 +73,7 @@ fn id(job: &Value) -> &str {
     job["id"].as_str().unwrap_or_default()
 }
 
-/// The only job that a worker gets, which must be of that name.
+/// Fetches the only available job, which must have this name.
 async fn take(client: &Client, expected: &str) -> Value {
     let mut jobs = taken(client).await;
     assert_eq!(names(&jobs), [expected]);
@@ -84,7 +84,7 @@ async fn finish(client: &Client, job: &Value, result: Value) -> Answer {
     client.post("/v1/workers/ack", json!({"job_id": id(job), "result": result})).await.expect(200)
 }
 
-/// Takes a job and finishes it with its name as the result.
+/// Fetches a job and acks it with its name as the result.
 async fn pass(client: &Client, expected: &str) -> Value {
     let job = take(client, expected).await;
     finish(client, &job, json!(expected)).await;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_group_is_a_step_and_gives_an_array() {
+async fn a_group_is_a_step_with_an_array_as_result() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, chain(vec![job("a"), group(jobs(&["b", "c"])), job("d")])).await;
@@ -11,7 +11,7 @@ async fn a_group_is_a_step_and_gives_an_array() {
     let both = taken(client).await;
     assert_eq!(names(&both), ["b", "c"]);
     assert!(both.iter().all(|job| job["parent_results"] == json!(["a"])), "{both:?}");
-    // The order of results is that of the jobs, not that of their ends.
+    // Results are in the order of the jobs, not of their completion.
     finish(client, &both[1], json!("c")).await;
     assert!(taken(client).await.is_empty());
     finish(client, &both[0], json!("b")).await;
@@ -55,7 +55,7 @@ async fn three_levels_pass_results_up_and_down() {
 }
 
 #[tokio::test]
-async fn a_failure_inside_fails_what_is_around_it() {
+async fn an_inner_failure_fails_the_outer_workflow() {
     let app = app().await;
     let client = &app.client;
     let inner = chain(vec![fragile("b"), job("never")]);

@@ -1,10 +1,10 @@
-//! A workflow is a tenant's, with all of its jobs.
+//! A workflow and all of its jobs belong to one tenant.
 
 use super::*;
 use crate::auth::{caller, guarded};
 
 #[tokio::test]
-async fn a_workflow_of_a_tenants_key_is_the_tenants_alone() {
+async fn a_workflow_created_with_a_tenants_key_belongs_to_the_tenant() {
     let app = guarded().await;
     let (acme, beta, admin) = (caller(&app, "acme-producer"), caller(&app, "beta-producer"), caller(&app, "admin"));
     let begun = acme.post("/v1/workflows", chain(jobs(&["a", "b"]))).await.expect(201);
@@ -15,9 +15,9 @@ async fn a_workflow_of_a_tenants_key_is_the_tenants_alone() {
         assert_eq!(foreign.expect(404).text_at("/error/code"), "not_found");
     }
     for own in [acme.get(&path).await, admin.get(&path).await, caller(&app, "acme-worker").get(&path).await] {
-        assert_eq!(own.expect(200).text_at("/workflow/state"), "running", "nobody has cancelled it");
+        assert_eq!(own.expect(200).text_at("/workflow/state"), "running", "it was not cancelled");
     }
-    // The second step is the tenant's as well, though a worker of all tenants makes its turn come.
+    // The second step belongs to the tenant as well, although a worker of all tenants completes the first.
     let worker = caller(&app, "worker");
     worker.post("/v1/workers/fetch", json!({"queues": ["q"], "worker_id": "w"})).await.expect(200);
     worker.post("/v1/workers/ack", json!({"job_id": first, "result": 1})).await.expect(200);
@@ -44,7 +44,7 @@ async fn a_job_of_another_tenant_is_refused_with_the_whole() {
 }
 
 #[tokio::test]
-async fn all_jobs_of_a_workflow_are_one_tenants() {
+async fn all_jobs_of_a_workflow_belong_to_one_tenant() {
     let app = guarded().await;
     let admin = caller(&app, "admin");
     let of = |tenant: &str| json!({"type": "test.b", "args": [], "meta": {"tenant_id": tenant}});
@@ -65,7 +65,7 @@ async fn all_jobs_of_a_workflow_are_one_tenants() {
     let begun = admin.post("/v1/workflows", whole).await.expect(201);
     let stats = admin.get("/v1/admin/tenants/acme/stats").await.expect(200);
     assert_eq!(stats.at("/total_jobs"), 1, "its first job is the workflow's tenant's: {}", begun.text);
-    // What its jobs name is the workflow's, which its tenant sees.
+    // Its jobs name the workflow, which its tenant can see.
     let begun = admin.post("/v1/workflows", chain(vec![of("beta"), of("beta")])).await.expect(201);
     let path = format!("/v1/workflows/{}", begun.text_at("/workflow/id"));
     caller(&app, "beta-operator").get(&path).await.expect(200);

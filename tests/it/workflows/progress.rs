@@ -1,4 +1,4 @@
-//! How far a workflow has got.
+//! Progress of workflows.
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn report(client: &Client, job: &Value, progress: f64) {
 }
 
 #[tokio::test]
-async fn a_chain_is_as_far_as_its_steps_on_average() {
+async fn the_progress_of_a_chain_is_the_average_of_its_steps() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, chain(vec![job("a"), group(jobs(&["b", "c"])), job("d")])).await;
@@ -35,7 +35,7 @@ async fn a_chain_is_as_far_as_its_steps_on_average() {
     let shown = client.get(&format!("/v1/workflows/{id}/progress")).await;
     assert_eq!(shown.at("/steps/1/data"), &json!({"rows": 3}));
     assert_eq!(shown.text_at("/steps/1/job_id"), super::id(&middle[0]));
-    // An attempt begins anew.
+    // Progress starts again with a new attempt.
     client.nack(super::id(&middle[0])).await.expect(200);
     for job in &middle[1..] {
         finish(client, job, json!(1)).await;
@@ -47,7 +47,7 @@ async fn a_chain_is_as_far_as_its_steps_on_average() {
 }
 
 #[tokio::test]
-async fn a_batch_is_as_far_as_its_jobs_succeeded() {
+async fn the_progress_of_a_batch_is_its_share_of_successful_jobs() {
     let app = app().await;
     let client = &app.client;
     let id = begin(client, batch(jobs(&["a", "b"]), json!({"on_complete": job("z")}))).await;

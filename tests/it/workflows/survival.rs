@@ -1,4 +1,4 @@
-//! Crashes, lost answers, dead letters and retention.
+//! Crashes, lost replies, dead letters and retention.
 
 use super::*;
 use crate::support::{ChaosProxy, Process, TestRedis, eventually};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Killed between any two steps, and once more with its Redis, a chain goes on where it was.
+/// A chain continues after a kill between any two steps, and after a kill together with Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_survives_kills_of_fairgate_and_of_redis() {
     let redis = TestRedis::durable();
@@ -20,7 +20,7 @@ async fn a_chain_survives_kills_of_fairgate_and_of_redis() {
     for (number, name) in all.into_iter().enumerate() {
         let job = take(&process.client, name).await;
         if number == 1 {
-            // What was accepted is on disk within a second.
+            // Accepted jobs are on disk within a second.
             tokio::time::sleep(Duration::from_millis(1100)).await;
             redis.kill();
             eventually("Redis is back", async || {
@@ -59,7 +59,7 @@ async fn behind_proxy() -> (TestApp, ChaosProxy) {
     (app, proxy)
 }
 
-/// Sends a request that is carried out and whose answer is lost, so that it is sent again.
+/// Sends a request that is carried out and whose reply is lost, so that it is repeated.
 async fn twice(proxy: &ChaosProxy, pattern: &str, request: impl Future<Output = Answer> + Send + 'static) -> Answer {
     proxy.arm(pattern);
     let call: JoinHandle<Answer> = tokio::spawn(request);
@@ -69,10 +69,10 @@ async fn twice(proxy: &ChaosProxy, pattern: &str, request: impl Future<Output = 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_are_sent_again_move_a_workflow_once() {
+async fn repeated_calls_advance_a_workflow_once() {
     let (app, proxy) = behind_proxy().await;
     let client = app.client.clone();
-    // All scripts are known to Redis before anything is disturbed.
+    // All scripts are loaded before faults are armed.
     let warm = begin(&client, chain(vec![job("a"), fragile("b")])).await;
     pass(&client, "a").await;
     let failing = take(&client, "b").await;
@@ -126,7 +126,7 @@ async fn calls_that_are_sent_again_move_a_workflow_once() {
 }
 
 #[tokio::test]
-async fn an_id_is_taken_once() {
+async fn a_workflow_id_is_stored_once() {
     let app = app().await;
     let own = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
     let body = json!({"id": own, "type": "group", "jobs": jobs(&["a"])});
@@ -136,7 +136,7 @@ async fn an_id_is_taken_once() {
     assert_eq!(taken(&app.client).await.len(), 1);
 }
 
-/// A dead letter that is retried still knows what it was given, and does not move its workflow a second time.
+/// A retried dead letter still has its parent results and does not advance its workflow a second time.
 #[tokio::test]
 async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() {
     let app = TestApp::start_with(Clock::System, |config| {
@@ -152,19 +152,19 @@ async fn a_dead_letter_of_a_workflow_can_be_retried_when_the_workflow_is_gone() 
     let dead = take(client, "b").await;
     client.nack(id(&dead)).await.expect(200);
     assert_eq!(state(client, &workflow).await, "failed");
-    // Nothing is kept for less than ten seconds.
+    // Finished jobs are kept for at least ten seconds.
     eventually("the workflow is gone", async || client.get(&format!("/v1/workflows/{workflow}")).await.status == 404)
         .await;
     client.send("POST", &format!("/v1/dead-letter/{}/retry", id(&dead)), None).await.expect(200);
     let again = take(client, "b").await;
     assert_eq!(again["parent_results"], json!(["a"]));
     finish(client, &again, json!(1)).await;
-    assert!(taken(client).await.is_empty(), "the chain is over");
-    eventually("nothing is left of it", async || app.redis.keys_with(id(&dead)).await.is_empty()).await;
+    assert!(taken(client).await.is_empty(), "the chain has ended");
+    eventually("nothing of it remains", async || app.redis.keys_with(id(&dead)).await.is_empty()).await;
 }
 
 #[tokio::test]
-async fn a_job_that_is_retried_by_hand_does_not_move_its_workflow_twice() {
+async fn a_job_retried_by_hand_does_not_advance_its_workflow_twice() {
     let app = app().await;
     let client = &app.client;
     let fatal = json!({"type": "test.a", "args": [], "options": {"queue": "q",
@@ -182,7 +182,7 @@ async fn a_job_that_is_retried_by_hand_does_not_move_its_workflow_twice() {
 }
 
 #[tokio::test]
-async fn what_ended_goes_with_its_retention_and_what_runs_stays() {
+async fn finished_workflows_are_removed_by_retention_and_running_ones_stay() {
     let app = TestApp::start_with(Clock::System, |config| {
         let short = Duration::from_millis(100);
         (config.retention.completed, config.retention.cancelled, config.retention.discarded) = (short, short, short);
@@ -199,7 +199,7 @@ async fn what_ended_goes_with_its_retention_and_what_runs_stays() {
     client.nack(id(&failing)).await.expect(200);
     let cancelled = begin(client, group(jobs(&["v", "w"]))).await;
     client.delete(&format!("/v1/workflows/{cancelled}")).await.expect(200);
-    eventually("what ended is gone", async || {
+    eventually("finished jobs are removed", async || {
         let mut left = app.redis.keys_with("workflows").await;
         for id in [&completed, &failed, &cancelled] {
             left.extend(app.redis.keys_with(id).await);

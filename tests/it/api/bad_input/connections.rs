@@ -1,14 +1,14 @@
-//! Clients that send no HTTP, or only half of a request: no trace of them is left, and others are served.
+//! Clients that send no HTTP or only part of a request leave no trace and do not affect others.
 
 use super::{Contents, app, rows};
 use crate::support::eventually;
 use crate::support::wire::{Connection, request};
 use std::time::Duration;
 
-/// Requests that are no HTTP, or too much of it. hyper answers them before there is a request, hence only with a
-/// status, and closes the connection.
+/// Requests that are not HTTP or too large. hyper responds to them with only a status and closes the connection, before
+/// there is a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_http_is_refused_and_the_server_goes_on() {
+async fn requests_that_are_not_http_are_refused_and_the_server_continues() {
     let app = app(|_| {}).await;
     let mut contents = Contents::of(&app.redis).await;
     let before = contents.read().await;
@@ -44,7 +44,7 @@ async fn what_is_no_http_is_refused_and_the_server_goes_on() {
     assert_eq!(contents.read().await, before, "nothing was stored");
 }
 
-/// A request of which only a part is sent.
+/// Requests of which only a part is sent.
 fn half_a_request(body: &str) -> Vec<u8> {
     let bytes = request("POST", "/ojs/v1/jobs", &[], Some(body.as_bytes()));
     bytes[..bytes.len() - body.len() / 2].to_vec()
@@ -53,7 +53,7 @@ fn half_a_request(body: &str) -> Vec<u8> {
 const JOB: &str = r#"{"type":"test.job","args":["a body of which half is sent"]}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_go_away_in_the_middle_leave_no_trace() {
+async fn clients_that_disconnect_during_a_request_leave_no_trace() {
     let app = app(|_| {}).await;
     let open = app.app.metrics.http.connections();
     let mut contents = Contents::of(&app.redis).await;
@@ -71,7 +71,7 @@ async fn clients_that_go_away_in_the_middle_leave_no_trace() {
         }
     }
     eventually("all of them are connected", async || open.get() == 61).await;
-    assert!(witness.is_usable().await, "others are served while they dawdle");
+    assert!(witness.is_usable().await, "others are served while slow clients hold their connections");
     drop(halves);
     eventually("they are gone", async || open.get() == 1).await;
     assert_eq!(contents.read().await, before, "nothing was stored");
@@ -91,7 +91,7 @@ async fn a_slow_client_that_finishes_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_taken_by_a_client_that_goes_away_is_free_again() {
+async fn the_connection_of_a_client_that_disconnects_is_free_again() {
     let app = app(|config| config.limits.max_connections = 2).await;
     let mut halves = Vec::new();
     for _ in 0..2 {
@@ -100,7 +100,7 @@ async fn a_place_taken_by_a_client_that_goes_away_is_free_again() {
         halves.push(connection);
     }
     let open = app.app.metrics.http.connections();
-    eventually("both places are taken", async || open.get() == 2).await;
+    eventually("both connections are in use", async || open.get() == 2).await;
     let mut waiting = Connection::open(app.app.address).await;
     let served = tokio::spawn(async move { waiting.is_usable().await });
     halves.pop();
@@ -108,7 +108,7 @@ async fn a_place_taken_by_a_client_that_goes_away_is_free_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_never_finishes_is_told_so_and_leaves_no_trace() {
+async fn a_request_that_never_ends_times_out_and_leaves_no_trace() {
     let app = app(|config| config.limits.request_timeout = Duration::from_millis(300)).await;
     let mut contents = Contents::of(&app.redis).await;
     let before = contents.read().await;

@@ -1,4 +1,4 @@
-//! Whatever a client sends, it is told what is wrong with it, nothing is stored, and the server goes on.
+//! Invalid requests of any kind get a precise error, nothing is stored, and the server continues.
 
 mod connections;
 mod mutants;
@@ -11,7 +11,7 @@ use fairgate::config::{Config, Role};
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 
-/// A server with limits that are cheap to exceed, and without the tick: whatever changes, a request has changed.
+/// Starts a server with small limits and without the tick, so that only requests change data.
 async fn app(change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_with(Default::default(), |config| {
         config.server.roles = vec![Role::Api];
@@ -21,7 +21,7 @@ async fn app(change: impl FnOnce(&mut Config)) -> TestApp {
     .await
 }
 
-/// Everything in a Redis: all keys, sorted, with a digest of what they hold.
+/// The contents of a Redis: all keys, sorted, with a digest of their values.
 struct Contents(MultiplexedConnection);
 
 impl Contents {
@@ -30,7 +30,7 @@ impl Contents {
     }
 
     async fn read(&mut self) -> Vec<String> {
-        // A large hash is dumped in an order that changes while Redis tidies it up.
+        // The order in the dump of a large hash changes while Redis rehashes it.
         const SCRIPT: &str = "local found = {}
             local function text(key)
               if redis.call('TYPE', key).ok ~= 'hash' then return redis.call('DUMP', key) end
@@ -49,7 +49,7 @@ impl Contents {
     }
 }
 
-/// What is wrong with the form that all error answers share.
+/// The faults of an error response in the members that all share.
 fn faults_of_form(answer: &Response) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, fault: String| {

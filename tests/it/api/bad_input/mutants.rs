@@ -1,4 +1,4 @@
-//! Good jobs with something changed in them at random: members, bytes, the end of it.
+//! Valid jobs with random mutations: members, bytes, truncation.
 
 use super::{Contents, app, faults_of_form};
 use crate::support::json;
@@ -8,10 +8,10 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config as Cases, TestCaseError, TestRunner};
 use std::cell::Cell;
 
-/// A change to a good job.
+/// A mutation of a valid job.
 #[derive(Clone, Debug)]
 enum Mutation {
-    /// A member with some JSON value, at top level or in `options`.
+    /// Sets a member to a JSON value, at top level or in `options`.
     Member {
         inside: bool,
         name: String,
@@ -20,11 +20,11 @@ enum Mutation {
     Delete(Index),
     Replace(Index, u8),
     Insert(Index, u8),
-    /// Everything behind some byte is missing.
+    /// Removes everything after a byte.
     Cut(Index),
 }
 
-/// One of the words of a text.
+/// Selects one of the words of a text.
 fn one_of(words: &'static str) -> impl Strategy<Value = &'static str> {
     prop::sample::select(words.split_whitespace().collect::<Vec<_>>())
 }
@@ -36,7 +36,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     let name = prop_oneof![4 => one_of(NAMES).prop_map(str::to_owned), 1 => "[a-z_]{0,12}"];
     let member =
         (any::<bool>(), name, value()).prop_map(|(inside, name, value)| Mutation::Member { inside, name, value });
-    // Bytes with a meaning in JSON are likelier to hurt.
+    // Bytes with a meaning in JSON are more likely to cause errors.
     let byte = || prop_oneof![prop::sample::select(&b"{}[]\",:\\0-+.eEu \n\0\x7f\x80\xc3\xff"[..]), any::<u8>()];
     prop_oneof![
         6 => member,
@@ -47,14 +47,14 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// An answer without what its job waits for, which only a look at a job says.
+/// Removes `waiting_for`, which only GET of a job returns.
 fn without_wait(text: &str) -> String {
     let mut parts = text.split(",\"waiting_for\":{");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once('}').map_or("", |(_, rest)| rest))
 }
 
-/// The text of some JSON value.
+/// Generates the text of a JSON value.
 fn value() -> impl Strategy<Value = String> {
     const NASTY: &str = r#"null true 0 -0 1 -1 1.0 1.5 100 1e2 1e400 -1e400 1e-400 9223372036854775807
         9223372036854775808 123456789012345678901234567890 "" "\u0000" "\ud800" "\ud83d\ude00" "1.0" "default"
@@ -72,7 +72,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The body of a good job with all mutations applied: members first, then bytes.
+/// Applies all mutations to a valid job: members first, then bytes.
 fn mutate(mutations: &[Mutation]) -> Vec<u8> {
     let mut top = String::from(r#"{"type":"test.mutant","args":[1,{"a":"\u00e9"}],"meta":{"k":"v"}"#);
     let mut options = String::from(r#"{"queue":"mutants","priority":5,"retry":{"max_attempts":3},"tags":["x"]"#);
@@ -84,7 +84,7 @@ fn mutate(mutations: &[Mutation]) -> Vec<u8> {
     }
     let mut body = format!("{top},\"options\":{options}}}}}").into_bytes();
     for mutation in mutations {
-        // The byte that an index stands for, or the place behind the last one.
+        // Maps an index to a byte position, or to the end.
         let byte_at = |index: &Index| {
             let place = index.index(body.len() + 1);
             place..body.len().min(place + 1)
@@ -132,7 +132,11 @@ fn mutants_of_a_job_are_stored_or_refused_and_nothing_in_between() {
                 connection.send(&request("GET", &location, &[], None)).await?;
                 let shown = connection.receive().await?;
                 prop_assert_eq!(shown.status, 200, "stored, but not shown at {:?}: {}", location, shown.text());
-                prop_assert_eq!(without_wait(&shown.text()), answer.text(), "shown as it was answered");
+                prop_assert_eq!(
+                    without_wait(&shown.text()),
+                    answer.text(),
+                    "GET returns the same document as the response"
+                );
             }
             400..500 => {
                 refused.set(refused.get() + 1);
@@ -159,7 +163,7 @@ fn mutants_of_a_job_are_stored_or_refused_and_nothing_in_between() {
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let (stored, refused) = (stored.get(), refused.get());
     assert!(stored > 10 && refused > 10, "one-sided mutants: {stored} stored, {refused} refused");
-    // Whatever was taken can be handed out and told about.
+    // Every accepted job can be fetched and shown.
     runtime.block_on(async {
         app.client.fetch("mutants", 1000).await;
         app.client.get("/v1/events?limit=1000").await.expect(200);

@@ -15,7 +15,7 @@ use crate::support::json;
 use fairgate::config::{ByteSize, Limits};
 use serde_json::Value;
 
-/// The id of a job that exists and is available.
+/// The id of an available job.
 pub const TAKEN: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
 /// An id that no job has.
 const FREE: &str = "019461a8-1a2b-7c3d-8e4f-000000000000";
@@ -39,7 +39,7 @@ pub fn limits(limits: &mut Limits) {
     limits.max_nesting = MAX_NESTING;
 }
 
-/// A malformed request and what must be said about it.
+/// A malformed request and the expected error.
 pub struct Row {
     pub name: String,
     pub method: &'static str,
@@ -48,13 +48,13 @@ pub struct Row {
     pub body: Option<Vec<u8>>,
     pub status: u16,
     pub code: &'static str,
-    /// What `details.field` must be; empty for the body as a whole, `None` where no field is to blame.
+    /// The expected `details.field`; empty for the body as a whole, `None` if no field is at fault.
     pub field: Option<String>,
-    /// Further members that must be there, by JSON pointer.
+    /// Further members that the error must have, by JSON pointer.
     pub members: Vec<(&'static str, Value)>,
-    /// Whether the answer must say what to do.
+    /// True if the error must have a hint.
     pub hints: bool,
-    /// Whether the server has to close the connection, because it cannot know where the next request starts.
+    /// True if the server must close the connection because it cannot know where the next request starts.
     pub closes: bool,
 }
 
@@ -147,7 +147,7 @@ fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
-/// Bodies with one wrong member, to a path where that is 400.
+/// Bodies with one invalid member, for a path that responds with 400.
 fn wrong(path: &str, bodies: &[(&str, &str)]) -> Vec<Row> {
     let verb = path.rsplit('/').next().unwrap_or_default();
     let row = |(body, field): &(&str, &str)| Row::post(format!("{verb} {body}"), path, *body).field(*field);

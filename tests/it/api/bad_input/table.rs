@@ -1,4 +1,4 @@
-//! Every row of the table of malformed requests, sent to a server.
+//! Sends every row of the table of malformed requests to a server.
 
 use super::rows::{self, Row};
 use super::{Contents, app, faults_of_form};
@@ -6,7 +6,7 @@ use crate::support::json;
 use crate::support::wire::{Connection, Response, request};
 use serde_json::Value;
 
-/// What is wrong with the answer to a row.
+/// The faults of the response to a row.
 fn faults_of_answer(row: &Row, answer: &Response) -> Vec<String> {
     if answer.status != row.status {
         return vec![format!("status is {}, not {}", answer.status, row.status)];
@@ -15,7 +15,7 @@ fn faults_of_answer(row: &Row, answer: &Response) -> Vec<String> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let error = &body["error"];
     if row.closes && answer.header("connection") != "close" {
-        // A client that is not told puts the connection back into its pool and loses its next request.
+        // A client that is not told about the close reuses the connection and loses its next request.
         faults.push("the connection ends, but no header says so".to_owned());
     }
     if error["code"] != row.code {
@@ -60,7 +60,7 @@ async fn every_malformed_request_is_named_and_refused_and_stores_nothing() {
     let rows = rows::all();
     for (number, row) in rows.iter().enumerate() {
         let before = contents.read().await;
-        // Every other request brings its own id, which must come back.
+        // Every other request has its own request id, which must be returned.
         let own_id = (number % 2 == 1).then(|| format!("row-{number}"));
         let mut headers = row.headers.clone();
         headers.extend(own_id.iter().map(|id| ("X-Request-Id", id.clone().into_bytes())));
@@ -68,7 +68,7 @@ async fn every_malformed_request_is_named_and_refused_and_stores_nothing() {
         let mut faults = Vec::new();
         match connection.send(&bytes).await {
             Ok(()) => {}
-            // A server that closes need not read to the end; its answer still counts.
+            // A server that closes the connection need not read the whole request; its response still counts.
             Err(_) if row.closes => {}
             Err(error) => faults.push(format!("not taken: {error}")),
         }
@@ -107,7 +107,7 @@ async fn every_malformed_request_is_named_and_refused_and_stores_nothing() {
 }
 
 #[test]
-fn rows_have_names_of_their_own() {
+fn rows_have_distinct_names() {
     let rows = rows::all();
     let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     names.sort_unstable();
@@ -117,7 +117,7 @@ fn rows_have_names_of_their_own() {
 }
 
 #[tokio::test]
-async fn each_bad_ack_of_a_list_has_an_error_of_its_own() {
+async fn each_invalid_ack_of_a_list_has_its_own_error() {
     let app = app(|_| {}).await;
     let good = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;

@@ -1,4 +1,4 @@
-//! Each route is called, so that it succeeds and so that it fails; the client compares what comes back with the document.
+//! Calls each route so that it succeeds and so that it fails; the client compares responses with the document.
 
 use crate::support::{Client, NOON, TestApp, contract, eventually, json};
 use fairgate::api::{RouteInfo, routes};
@@ -6,11 +6,11 @@ use fairgate::clock::Clock;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Streams do not end: of them, only the beginning is looked at.
+/// Streams do not end; only their beginning is read.
 const STREAMS: [&str; 3] =
     ["/ojs/v1/admin/planner/events", "/ojs/v1/admin/planner/{name}/events", "/ojs/v1/events/stream"];
 
-/// Need a Sidekiq to succeed: `sidekiq::shadow` and `sidekiq::warnings` see that, through the same client.
+/// Routes that need a Sidekiq to succeed: `sidekiq::shadow` and `sidekiq::warnings` call them through the same client.
 const ELSEWHERE: [&str; 2] = ["/ojs/v1/admin/planner/{name}/shadow", "/ojs/v1/admin/sidekiq/jobs/{id}"];
 
 struct Caller {
@@ -35,7 +35,7 @@ impl Caller {
         self.call("POST", path, body).await
     }
 
-    /// A job that a worker holds, in a queue of its own.
+    /// An active job in its own queue.
     async fn active(&self, retry: Value) -> String {
         let queue = format!("busy-{}", self.queues.fetch_add(1, Ordering::Relaxed));
         let id = self.client.enqueue(json!({"type": "work.do", "args": [1], "queue": queue, "retry": retry})).await;
@@ -44,7 +44,7 @@ impl Caller {
         id
     }
 
-    /// A job in the dead letter.
+    /// A job in the dead letter queue.
     async fn dead(&self) -> String {
         let id = self.active(json!({"max_attempts": 1, "on_exhaustion": "dead_letter"})).await;
         self.post("/workers/nack", json!({"job_id": id, "error": {"code": "oops", "message": "it broke"}})).await;
@@ -53,7 +53,7 @@ impl Caller {
 }
 
 #[tokio::test]
-async fn each_route_gives_what_the_document_says() {
+async fn each_route_responds_as_documented() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| config.server.private_webhooks = true).await;
     let caller = Caller { client: app.client.clone(), queues: AtomicUsize::new(0) };
     for path in ["/ojs/manifest", "/ojs/v1/health", "/health", "/healthz", "/ready", "/readyz", "/metrics"] {
@@ -283,7 +283,7 @@ async fn policies(caller: &Caller) {
 }
 
 async fn webhooks(caller: &Caller, app: &TestApp) {
-    // Nobody listens on port 1.
+    // Port 1 has no listener.
     let body = json!({"url": "http://127.0.0.1:1/hook", "events": ["job.*"], "metadata": {"a": 1}});
     let made = caller.post("/webhooks/subscriptions", body).await;
     let path = format!("/webhooks/subscriptions/{}", made["subscription"]["id"].as_str().unwrap());
@@ -306,8 +306,8 @@ async fn webhooks(caller: &Caller, app: &TestApp) {
     caller.call("DELETE", &path, Value::Null).await;
 }
 
-/// Every route refuses another version; those with a name know nobody of that name; those with a body want an object. Last of all,
-/// keys: with the first of them the door is shut.
+/// Every route rejects another version; those with a name reject an unknown one; those with a body require an object.
+/// Keys come last: after the first key is created, requests without one are refused.
 async fn failures(caller: &Caller) {
     let client = &caller.client;
     for RouteInfo { method, path, .. } in routes() {

@@ -1,4 +1,4 @@
-//! The document of the API: it names every route, it is sound, and real answers are what it says.
+//! The OpenAPI document: it names every route, is valid, and matches real responses.
 
 mod calls;
 mod page;
@@ -16,7 +16,7 @@ fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Va
     })
 }
 
-/// Calls `look` with every value of a document and where it stands.
+/// Calls `look` with every value of a document and its path.
 fn walk(value: &'static Value, at: &str, look: &mut impl FnMut(&'static Value, &str)) {
     look(value, at);
     match value {
@@ -34,11 +34,11 @@ fn every_route_of_the_table_is_in_the_document_and_nothing_else() {
         routes().iter().map(|route| (route.method.to_ascii_lowercase(), route.path.to_owned())).collect();
     let document: BTreeSet<_> = operations().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
     assert_eq!(table, document);
-    assert_eq!(table.len(), routes().len(), "a route stands in the table twice");
+    assert_eq!(table.len(), routes().len(), "a route is in the table twice");
 }
 
 #[test]
-fn every_operation_says_what_it_is_takes_and_gives() {
+fn every_operation_has_a_summary_parameters_and_responses() {
     let mut ids = BTreeSet::new();
     for (method, path, operation) in operations() {
         let what = format!("{method} {path}");
@@ -49,7 +49,7 @@ fn every_operation_says_what_it_is_takes_and_gives() {
         assert!(tags.iter().any(|tag| tag["name"] == operation["tags"][0]), "{what}");
         let responses = operation["responses"].as_object().unwrap();
         assert!(responses.keys().any(|status| status.starts_with('2')), "{what} never succeeds");
-        // Variables of the path are parameters, and the other way round.
+        // Path variables and path parameters match.
         let variables: BTreeSet<&str> =
             path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
@@ -64,7 +64,7 @@ fn every_operation_says_what_it_is_takes_and_gives() {
 }
 
 #[test]
-fn every_operation_says_who_may_use_it() {
+fn every_operation_states_its_required_role() {
     for RouteInfo { method, path, access } in routes() {
         let operation = &DOCUMENT["paths"][path][method.to_ascii_lowercase()];
         let roles: Vec<&str> =
@@ -101,7 +101,7 @@ fn the_document_is_openapi_3_1_whose_references_resolve_and_whose_schemas_are_sc
     assert!(unused.is_empty(), "nothing refers to {unused:?}");
 }
 
-/// The shape that the specification asks for, as far as we use it.
+/// Checks the shape that the specification requires, as far as it is used here.
 #[test]
 fn the_document_has_the_members_that_openapi_knows() {
     let only = |value: &Value, known: &[&str], at: &str| {

@@ -1,4 +1,4 @@
-//! The page that browses the document: everything it needs is here, and it may load nothing else.
+//! The page that shows the document: it is self-contained and may load nothing else.
 
 use super::operations;
 use crate::support::contract::DOCUMENT;
@@ -36,7 +36,7 @@ async fn the_page_needs_nothing_from_elsewhere() {
     for needed in ["/docs/script.js", "/docs/style.css"] {
         assert!(page.contains(needed));
     }
-    // The policy allows neither scripts nor styles that stand in the page.
+    // The content security policy allows neither inline scripts nor inline styles.
     assert!(
         !page.contains("<script>")
             && !page.contains("<style")

@@ -1,4 +1,4 @@
-//! How a tenant is as a neighbour, over HTTP.
+//! Noisy-neighbour state of a tenant over HTTP.
 
 use super::*;
 
@@ -37,7 +37,7 @@ async fn a_verdict_comes_with_its_evidence() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_let_go_once() {
+async fn a_tenant_is_released_once() {
     let env = NeighborEnv::open().await;
     env.flood().await;
     env.look_for(20).await;
@@ -51,7 +51,7 @@ async fn a_tenant_is_let_go_once() {
 }
 
 #[tokio::test]
-async fn an_idle_server_and_odd_names_are_answered() {
+async fn an_idle_server_and_unusual_names_are_handled() {
     let env = NeighborEnv::open().await;
     let idle = env.client.get("/v1/admin/tenants/x/noise").await.expect(200);
     assert_eq!((idle.at("/noisy"), idle.at("/enabled")), (&json!(false), &json!(true)));
@@ -64,7 +64,7 @@ async fn an_idle_server_and_odd_names_are_answered() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_let_go_again_and_again_although_nothing_is_counted() {
+async fn a_release_can_be_repeated_without_any_activity() {
     let app = TestApp::start().await;
     for _ in 0..3 {
         let reset = app.client.post("/v1/admin/tenants/x/noise/reset", json!({})).await.expect(200);

@@ -1,4 +1,4 @@
-//! What is counted of a tenant, and that nothing remains of it.
+//! Counting of tenant activity, which leaves nothing behind.
 
 use super::*;
 use fairgate::store::TenantActivity;
@@ -42,7 +42,7 @@ async fn a_day_of_a_tenant_is_counted() {
 }
 
 #[tokio::test]
-async fn nothing_remains_of_an_idle_tenant() {
+async fn no_key_of_an_idle_tenant_remains() {
     let env = NeighborEnv::open().await;
     env.push("ac:me", 3).await;
     assert_eq!(env.work(10).await, shares(&[("ac:me", 3)]));
@@ -73,7 +73,7 @@ async fn jobs_without_a_tenant_are_those_of_the_default_one() {
     assert_eq!(statistics.at("/counted"), &json!(true), "{}", statistics.text);
     let day = env.store().tenant_statistics("_default").await.unwrap().day;
     assert_eq!(day, TenantActivity { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
-    // Where it is limited, its jobs are counted like those of others, and all of this stays the same.
+    // For a limited tenant, jobs are counted in the same way and the rest is unchanged.
     let limit = json!({"max_concurrency": 50});
     env.client.send("PUT", "/v1/admin/tenants/_default/limits", Some(limit.to_string())).await.expect(200);
     assert_eq!(env.neighbors.report("_default").await.unwrap().figures.depth, 3);
@@ -81,7 +81,7 @@ async fn jobs_without_a_tenant_are_those_of_the_default_one() {
 }
 
 #[tokio::test]
-async fn each_entry_counts_once_whoever_adds_them_up() {
+async fn each_entry_counts_once_in_any_process() {
     let env = NeighborEnv::open().await;
     for _ in 0..20 {
         env.push("acme", 1).await;
@@ -113,7 +113,7 @@ async fn a_request_may_bring_more_tenants_than_lua_has_room_for() {
     }
     let all: String = env.redis.command(&["HGET", "fg:{default}:tenants", "*"]).await;
     assert_eq!(all, "0 9000 0 0 0");
-    // A look is bounded, however many there are.
+    // One pass reads a bounded number of tenants.
     env.look_for(30).await;
     assert_eq!(env.kinds().await, Vec::<String>::new());
 }

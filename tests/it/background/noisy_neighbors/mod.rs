@@ -1,12 +1,12 @@
-//! Tenants as neighbours on a real Redis: what is counted of them, who is noisy, who is throttled and let go.
+//! Noisy neighbours on a real Redis: counting, detection, throttling and release.
 
 mod api;
+mod concurrency;
 mod counting;
-mod sharing;
-mod slots;
-mod staged;
+mod plan_rule;
+mod shared_queue;
 mod victims;
-mod watching;
+mod watcher;
 
 use crate::support::{NOON, TestApp, TestRedis, json};
 use fairgate::background::NoisyNeighborWatcher;
@@ -49,7 +49,7 @@ impl NeighborEnv {
         NeighborEnv::on(Arc::new(TestRedis::start()), Clock::manual(NOON), noisy, change).await
     }
 
-    /// One on a Redis and a clock that others use too.
+    /// Starts one on a shared Redis and clock.
     async fn on(
         redis: Arc<TestRedis>,
         clock: Clock,
@@ -66,13 +66,13 @@ impl NeighborEnv {
         NeighborEnv { app, config: noisy, neighbors }
     }
 
-    /// Jobs of a tenant, at most 1000 in a request.
+    /// Enqueues jobs of a tenant.
     async fn push(&self, tenant: &str, jobs: usize) -> Vec<String> {
         let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": "q"}});
         self.enqueue_all(vec![job; jobs]).await
     }
 
-    /// Five tenants, the first of which has pushed far more.
+    /// Enqueues jobs of five tenants; the first has far more than the others.
     async fn flood(&self) {
         self.push("loud", 2000).await;
         for tenant in ["a", "b", "c", "d"] {
@@ -80,7 +80,7 @@ impl NeighborEnv {
         }
     }
 
-    /// Looks for so many seconds, every five.
+    /// Runs the watcher every five seconds for a time.
     async fn look_for(&self, seconds: i64) {
         for _ in 0..seconds / 5 {
             self.clock.advance(5 * SECOND);
@@ -88,7 +88,7 @@ impl NeighborEnv {
         }
     }
 
-    /// Fetches and does jobs of the queue; how many each tenant had, by name.
+    /// Fetches and completes jobs; returns the number of jobs per tenant, by name.
     async fn work(&self, most: usize) -> Vec<(String, usize)> {
         let fetched = self.client.fetch("q", most).await;
         for id in fetched.job_ids() {
@@ -107,7 +107,7 @@ impl NeighborEnv {
         [jobs.pending, jobs.available, jobs.scheduled, jobs.retryable, jobs.active]
     }
 
-    /// Jobs that workers have.
+    /// The ids of leased jobs.
     async fn leased(&self) -> Vec<String> {
         self.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await
     }

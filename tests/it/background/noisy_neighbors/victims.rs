@@ -3,7 +3,7 @@
 use super::*;
 use crate::tenants::{rules, slots};
 
-/// One tenant with much to do, and four with something that waits for the test's own reason.
+/// One tenant with many jobs, and four whose jobs wait for the reason under test.
 async fn flood(env: &NeighborEnv, others: Value) {
     for tenant in ["a", "b", "c", "d"] {
         let mut job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": "q"}});
@@ -14,7 +14,7 @@ async fn flood(env: &NeighborEnv, others: Value) {
 }
 
 impl NeighborEnv {
-    /// Whether the noisy one is told noisy, and throttled.
+    /// Returns two flags: the tenant is considered noisy, and it is throttled.
     async fn judged(&self) -> (bool, bool) {
         self.look_for(60).await;
         let report = self.neighbors.report("loud").await.unwrap();
@@ -28,11 +28,11 @@ async fn a_tenant_at_its_own_limit_is_no_victim() {
     let capping = NoisyNeighbors { action: Action::ConcurrencyReduced, ..NoisyNeighbors::default() };
     let env = NeighborEnv::with(capping, |config| config.tenant = rules(&tenants)).await;
     flood(&env, json!({})).await;
-    // Each of the others has one job active, as many as it may; workers are left with nothing but the noisy one.
+    // Each of the others has one active job, its maximum; workers can only run jobs of the noisy tenant.
     while env.client.fetch("q", 100).await.job_ids().len() == 100 {}
     env.push("loud", 600).await;
     assert_eq!(env.judged().await, (true, false));
-    // One whose limit is raised waits for a worker like anybody.
+    // A tenant whose limit is raised waits for a worker again and is a victim.
     let limit = json!({"max_concurrency": 100});
     env.client.send("PUT", "/v1/admin/tenants/a/limits", Some(limit.to_string())).await.expect(200);
     env.store().tick(false).await.unwrap();

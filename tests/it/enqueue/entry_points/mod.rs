@@ -1,5 +1,6 @@
-//! The entry points by which a job reaches its queue. Every entry point (`prepare`) is tested against everything that may
-//! hold a job back, refuse it or report it (`rules`). If a rule does not apply at an entry point again, the test says why.
+//! The entry points by which a job reaches its queue. Every entry point (`prepare`) is tested with everything that may
+//! hold a job back, refuse it or report it (`rules`). If a rule is not applied again at an entry point, the test states
+//! the reason.
 
 mod prepare;
 mod rules;

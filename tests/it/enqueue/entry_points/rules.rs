@@ -44,7 +44,7 @@ async fn rate_limits_and_pauses() {
         let limit = json!({"key": "k", "concurrency": 1});
         let id = entry.enqueue(&app, job("free.job", json!({"rate_limit": limit}))).await;
         assert_eq!(client.state(&id).await, "available", "{entry:?}");
-        // Another one, of a higher priority, takes the slot.
+        // Another job of a higher priority takes the slot.
         let first =
             json!({"type": "free.job", "args": [], "options": {"queue": "q", "priority": 9, "rate_limit": limit}});
         let first = client.enqueue(first).await;

@@ -1,6 +1,7 @@
-//! Replies of Redis that break off or never come: calls are sent again, and no job stays leased to nobody.
+//! Replies of Redis that break off or never arrive: calls are repeated, and no job stays leased to a worker that does
+//! not have it.
 
-mod ledger;
+mod load;
 
 use crate::support::{Answer, ChaosProxy, Fault, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
@@ -8,7 +9,7 @@ use fairgate::config::{Config, Role, StoreUrl};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A fairgate behind a proxy and another straight on the same Redis. Neither has a tick, so nothing but the answer to a lost
+/// A fairgate behind a proxy and another directly on the same Redis. Neither has a tick, so only the handling of a lost
 /// reply brings a job back.
 struct LostReplyEnv {
     app: TestApp,
@@ -29,9 +30,9 @@ impl LostReplyEnv {
         })
         .await;
         let direct = TestApp::start_on(redis, Clock::System, only_api).await;
-        // Scripts are known to Redis before anything is disturbed, so that each call is one request.
+        // Scripts are loaded before faults are armed, so that each call is one request.
         for outcome in ["ack", "nack"] {
-            // Nothing comes due later, which a fetch would be told before it leases anything.
+            // No job becomes due later, because a fetch would handle it before leasing.
             let job = json!({"type": "test.job", "args": [], "queue": "warm", "retry": {"max_attempts": 1}});
             let id = direct.client.enqueue(job).await;
             direct.client.fetch("warm", 1).await;
@@ -41,7 +42,7 @@ impl LostReplyEnv {
         LostReplyEnv { app, direct, proxy }
     }
 
-    /// Sends a request whose reply from Redis, known by a text in the request, meets with a fault.
+    /// Sends a request with a fault for its reply from Redis; the call is recognised by a text in it.
     async fn post_under(&self, fault: Fault, pattern: &str, path: &str, body: serde_json::Value) -> Answer {
         self.proxy.arm_with(fault, pattern);
         let answer = self.app.client.post(path, body).await;
@@ -58,7 +59,7 @@ const PATIENT: Duration = Duration::from_secs(10);
 const IMPATIENT: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reply_that_breaks_off_is_asked_for_again() {
+async fn a_call_with_a_truncated_reply_is_repeated() {
     let env = LostReplyEnv::open(PATIENT).await;
     let client = &env.direct.client;
     let job = json!({"type": "test.cut", "args": [], "queue": "q"});
@@ -66,7 +67,11 @@ async fn a_reply_that_breaks_off_is_asked_for_again() {
     let id = answer.text_at("/job/id").to_owned();
     let wanted = json!({"queues": ["q"], "worker_id": "worker-of-cut"});
     let fetched = env.post_under(Fault::Cut, "worker-of-cut", "/v1/workers/fetch", wanted).await.expect(200);
-    assert_eq!((fetched.job_ids(), env.leases().await), (vec![id.clone()], 1), "leased once, to who asked");
+    assert_eq!(
+        (fetched.job_ids(), env.leases().await),
+        (vec![id.clone()], 1),
+        "leased once, to the worker that fetched it"
+    );
     env.post_under(Fault::Cut, &id, "/v1/workers/ack", json!({"job_id": id})).await.expect(200);
     assert_eq!((client.state(&id).await.as_str(), env.leases().await), ("completed", 0));
 
@@ -83,13 +88,13 @@ async fn a_reply_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_whose_reply_never_comes_hands_its_jobs_back() {
+async fn a_fetch_whose_reply_never_arrives_returns_its_jobs() {
     let env = LostReplyEnv::open(IMPATIENT).await;
     let ids = [env.direct.client.enqueue_into("q").await, env.direct.client.enqueue_into("q").await];
     let wanted = json!({"queues": ["q"], "count": 2, "worker_id": "nobody"});
     let answer = env.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    eventually("the leases are handed back", async || env.leases().await == 0).await;
+    eventually("the leases are returned", async || env.leases().await == 0).await;
     let again = env.direct.client.fetch("q", 2).await;
     assert_eq!((again.job_ids(), again.at("/jobs/0/attempt")), (ids.to_vec(), &json!(1)), "as if nothing had happened");
     env.direct.assert_consistent().await;
@@ -102,7 +107,7 @@ async fn a_fetch_that_reaches_redis_late_leases_nothing() {
     let wanted = json!({"queues": ["q"], "worker_id": "nobody"});
     let answer = env.post_under(Fault::Delay, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    eventually("the fetch was called off", async || {
+    eventually("the fetch was revoked", async || {
         let noted: Option<String> = env.app.redis.command(&["HGET", "fg:{default}:state", "recalled"]).await;
         noted.is_some()
     })

@@ -26,11 +26,11 @@ pub fn policy() -> Policy {
     Policy { pools: vec![pool("a"), pool("b")], limits, ..Policy::default() }
 }
 
-/// What rows need besides.
+/// Prepares what further rows need.
 pub async fn set_up(client: &Client) {
     let worker = json!({"worker_id": WORKER, "pool": "a"});
     client.post(REGISTER, worker).await.expect(200);
-    // Whoever fetches first looks at the limit that the file has just set.
+    // The first fetch reads the limit that the file has just set.
     client.fetch("q", 1).await;
 }
 
@@ -43,12 +43,12 @@ fn put(path: &str, body: &str) -> Row {
     Row { body: Some(body.into()), ..Row::new(format!("PUT {path} {body}"), "PUT", path) }
 }
 
-/// A value that was understood and cannot be: 422 with a hint.
+/// A valid value that cannot be applied: 422 with a hint.
 fn refused(row: Row, field: &str) -> Row {
     Row { hints: true, ..row.is(422, "validation_error").field(field) }
 }
 
-/// Bodies that are no JSON object.
+/// Bodies that are not JSON objects.
 fn bodies() -> Vec<Row> {
     let mut rows = Vec::new();
     for path in ["/v1/admin/pools/new", CONFIG, "/v1/rate-limits/new", "/v1/admin/queues/new/rate-limit"] {
@@ -146,7 +146,7 @@ fn pools() -> Vec<Row> {
     rows
 }
 
-/// Workers that name a pool that there is not, or another one than theirs.
+/// Workers that name an unknown pool or another pool than their own.
 fn members() -> Vec<Row> {
     let mut rows = Vec::new();
     for (path, body) in [
@@ -186,7 +186,7 @@ fn scheduling() -> Vec<Row> {
         (r#"{"starvation_prevention":{"rotation_interval":"50ms"}}"#, "starvation_prevention.rotation_interval"),
         (r#"{"starvation_prevention":{"rotation_interval":30}}"#, "starvation_prevention.rotation_interval"),
         (r#"{"starvation_prevention":{"min_dispatch_ratio":1.5}}"#, "starvation_prevention.min_dispatch_ratio"),
-        // Three queues of pool `a` cannot have four tenths each.
+        // Three queues of pool `a` cannot have a ratio of 0.4 each.
         (
             r#"{"starvation_prevention":{"enabled":true,"min_dispatch_ratio":0.4}}"#,
             "starvation_prevention.min_dispatch_ratio",
@@ -275,7 +275,7 @@ fn queue_limits() -> Vec<Row> {
     rows
 }
 
-/// How a fetch chooses among its queues.
+/// Strategies and weights of a fetch.
 fn choices() -> Vec<Row> {
     let mut rows = Vec::new();
     for (members, field) in [

@@ -1,4 +1,4 @@
-//! Jobs that cannot be enqueued.
+//! Jobs that are refused.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn job_fields() -> Vec<Row> {
     rows
 }
 
-/// What may stand at both places, each value at both.
+/// Members that are valid in both places, each value in both.
 fn options() -> Vec<Row> {
     let long_queue = format!("\"{}\"", "q".repeat(129));
     let mut rows = Vec::new();
@@ -102,7 +102,8 @@ fn options() -> Vec<Row> {
             "\"2030-01-01T00:00:00Z[UTC]\"",
             "\"2030-01-01T00:00:00Z \"",
             "\"2030-01-01T25:00:00Z\"",
-            // Other standards read these, RFC 3339 does not, and they would be echoed to workers that expect it.
+            // Other standards accept these times, RFC 3339 does not, and they would be returned to workers that expect
+            // RFC 3339.
             "\"2030-01-01T00:00:00+02\"",
             "\"2030-01-01T00:00:00+0200\"",
             "\"2030-01-01T00:00:00,5Z\"",
@@ -123,7 +124,7 @@ fn options() -> Vec<Row> {
     rows
 }
 
-/// Values of a retry policy, under each of its names and places.
+/// Values of a retry policy, with each of its names and in each place.
 fn retry_policies() -> Vec<Row> {
     let mut rows = Vec::new();
     for (policy, field) in [
@@ -200,7 +201,7 @@ fn rate_limits() -> Vec<Row> {
     rows.into_iter().map(|row| row.is(422, "validation_error").with("/error/type", "validation_error")).collect()
 }
 
-/// What is too large for the limits; the answer tells the limit as a number.
+/// Values over the limits; the response names the limit as a number.
 fn sizes() -> Vec<Row> {
     let long = "a".repeat(MAX_ENVELOPE);
     let meta = format!(r#""meta":{{"a":"{}"}}"#, "a".repeat(MAX_META));
@@ -250,7 +251,7 @@ fn batches() -> Vec<Row> {
     ] {
         rows.push(Row::post(name, BATCH, body).field("jobs"));
     }
-    // A good job stands before and after each of these.
+    // Each of these is placed between two valid jobs.
     for (member, field) in [
         ("5", "jobs[1]"),
         ("null", "jobs[1]"),

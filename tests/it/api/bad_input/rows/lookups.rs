@@ -1,4 +1,4 @@
-//! Questions that cannot be asked, and things that are not there.
+//! Invalid queries, and resources that do not exist.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn queries() -> Vec<Row> {
     rows
 }
 
-/// Things that are looked for by a name that is none, or nobody's.
+/// Lookups with an invalid or unknown name.
 fn lookups() -> Vec<Row> {
     let mut rows = Vec::new();
     let odd = [

@@ -1,4 +1,4 @@
-//! Requests that are none: what is sent, how it is sent, and where to.
+//! Requests with invalid bodies, transfer or targets.
 
 use super::*;
 
@@ -6,7 +6,7 @@ pub(super) fn all() -> Vec<Row> {
     [bodies(), transfers(), headers(), paths()].into_iter().flatten().collect()
 }
 
-/// Bodies that are no JSON object, wherever one is required.
+/// Bodies that are not JSON objects, for every route that requires one.
 fn bodies() -> Vec<Row> {
     let unreadable: [(&str, &[u8]); 17] = [
         ("an empty body", b""),
@@ -29,7 +29,7 @@ fn bodies() -> Vec<Row> {
     ];
     let mut rows: Vec<Row> =
         unreadable.into_iter().map(|(name, body)| Row::post(name, JOBS, body).unreadable()).collect();
-    // The object is one, only a name in it is no text.
+    // The body is an object, but a member name is not valid text.
     rows.push(Row::post("a lone surrogate as a name", JOBS, job(r#""\ud800":1"#)).unreadable());
     rows.push(Row::post("brackets that never close", JOBS, "[".repeat(100)).unreadable());
     rows.push(Row::post("an array nested too deep", JOBS, nested(100)).field(""));
@@ -52,7 +52,7 @@ fn bodies() -> Vec<Row> {
     rows
 }
 
-/// Bodies that do not arrive as they should.
+/// Bodies with an invalid transfer.
 fn transfers() -> Vec<Row> {
     let chunked = |name, body: &str| Row::post(name, JOBS, body).header("Transfer-Encoding", "chunked");
     let long = "a".repeat(MAX_BODY);

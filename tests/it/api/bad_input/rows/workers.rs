@@ -1,4 +1,4 @@
-//! What workers may not say.
+//! Malformed requests of workers.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn acks() -> Vec<Row> {
     rows
 }
 
-/// Bad ids and workers of an ack or nack.
+/// Invalid job ids and workers in an ack or nack.
 fn job_ids(path: &str) -> Vec<Row> {
     let long = format!(r#"{{"job_id":"{}"}}"#, "a".repeat(129));
     let mut rows = wrong(

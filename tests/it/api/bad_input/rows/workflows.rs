@@ -30,7 +30,7 @@ fn wrong(body: String, field: &str) -> Row {
         .field(field)
 }
 
-/// What is refused as any job would be.
+/// Steps that are refused like any job.
 fn refused(body: String, field: &str) -> Row {
     Row { code: "invalid_request", ..wrong(body, field) }
 }
