@@ -14,6 +14,7 @@ use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUE
 use crate::telemetry::PlannerMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
 /// Maximum number of jobs that one call promotes, which bounds how long Redis is busy with it.
 pub const PORTION: u64 = 50;
@@ -62,7 +63,8 @@ pub struct RoundRunner {
     watch: LowWaterPoller,
     weight_sync: WeightSync,
     failures: FailureReporter,
-    gates: GateReporter,
+    /// Shared with the runners of other versions of the rule.
+    gates: Arc<Mutex<GateReporter>>,
     /// The process that planned the rule at this process' last attempt.
     other_planner: Option<String>,
     metrics: PlannerMetrics,
@@ -77,6 +79,7 @@ impl RoundRunner {
         holder: Arc<str>,
         weight_sync: WeightSync,
         metrics: PlannerMetrics,
+        gates: Arc<Mutex<GateReporter>>,
     ) -> Result<RoundRunner, String> {
         let cron = match &rule.pace {
             Pace::Every(_) => None,
@@ -97,7 +100,7 @@ impl RoundRunner {
             watch,
             weight_sync,
             failures: FailureReporter::default(),
-            gates: GateReporter::default(),
+            gates,
             other_planner: None,
             metrics,
         })
@@ -112,6 +115,7 @@ impl RoundRunner {
             other => {
                 self.report_failure(settled.as_ref().err()).await;
                 settled?;
+                self.report_gates(&other).await?;
                 return Ok(self.not_run(other));
             }
         };
@@ -127,6 +131,34 @@ impl RoundRunner {
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(RoundAttempt::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+    }
+
+    /// Reports changes of gates if no round runs to report them.
+    async fn report_gates(&self, begun: &Begun) -> Result<(), Error> {
+        let name = &self.rule.name;
+        let mut gates = self.gates.lock().await;
+        match begun {
+            Begun::Early { now, .. } => gates.report_overdue(&self.store, name, *now).await,
+            Begun::Empty => {
+                let reported = gates.reported_closed();
+                if reported.is_empty() {
+                    return Ok(());
+                }
+                let mut status = self.store.rule_status(name, self.rule.queue.as_deref()).await?;
+                if let Err(error) = self.main_queue.observe(&mut status.queues, status.now).await {
+                    tracing::debug!(rule = name, %error, "cannot read the main queue");
+                    return Ok(());
+                }
+                for queue in reported {
+                    // The gate of another queue holds nothing back, as no job is staged for it.
+                    let observed = status.queues.iter().find(|observed| observed.queue == queue);
+                    let closed = observed.and_then(|observed| observed.gate(&self.rule, status.now).closed);
+                    gates.observe(&self.store, name, &queue, closed, status.now).await;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn not_run(&mut self, begun: Begun) -> RoundAttempt {
@@ -285,7 +317,7 @@ impl RoundRunner {
         why: Why,
     ) -> Result<(), Error> {
         let gate = queue.gate(&self.rule, now);
-        self.gates.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
+        self.gates.lock().await.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
         state.report.latency_ms = state.report.latency_ms.max(gate.latency_ms);
         let (wanted, mark) = self.size(queue, state.left.div_ceil(sharers), why);
         state.marks.retain(|earlier| earlier.queue != mark.queue);
@@ -357,7 +389,8 @@ impl RoundRunner {
 
     async fn finish(&mut self, state: RoundState<'_>, started: Instant) -> Result<RoundReport, Error> {
         let round = state.round;
-        self.gates.keep(|name| round.queues.iter().any(|queue| queue.queue == name));
+        let is_read = |name: &str| round.queues.iter().any(|queue| queue.queue == name);
+        self.gates.lock().await.keep(is_read, !self.has_many_queues);
         let (mut report, marks) = state.end();
         self.watch.set(Some(&marks));
         report.webhook = self.weight_sync.webhook(&self.store, &self.rule, round.now);
