@@ -120,7 +120,14 @@ impl Settings {
 
 /// Reads the command line and carries it out.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors and go to standard output. A failure to write leaves nothing to do.
+            _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EX_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
     let outcome = match cli.command {
         Command::Serve(command) => command.run(),
         Command::Ready(command) => command.run(),
