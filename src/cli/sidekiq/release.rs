@@ -101,7 +101,10 @@ impl Release {
             true => releaser.count().await.map(|pending| print_pending(&pending)).map_err(anyhow::Error::from),
             false => releaser.release(None, &progress()).await.map_err(anyhow::Error::from),
         };
-        print_stocks(name, releaser.stocks(), self.dry_run);
+        // A release that was refused has not looked at the staged jobs.
+        if outcome.is_ok() || !releaser.stocks().is_empty() {
+            print_stocks(name, releaser.stocks(), self.dry_run);
+        }
         stop.cancel();
         site.close();
         outcome
