@@ -142,8 +142,11 @@ pub(super) async fn resume(api: Api, Name(name): Name) -> Result<Response, Probl
 async fn set_paused(api: &Api, name: &str, paused: bool) -> Result<Response, Problem> {
     exists(api, name).await?;
     let by = api.actor();
+    let was_paused = api.store().rule_status(name, None).await?.paused;
     api.store().pause_rule(name, paused, &by).await?;
-    tracing::info!(rule = name, by, "{}", if paused { "plan rule paused" } else { "plan rule resumed" });
+    if paused != was_paused {
+        tracing::info!(rule = name, by, "{}", if paused { "plan rule paused" } else { "plan rule resumed" });
+    }
     let stats = RuleStats::read(api.registry(), name).await?.ok_or_else(|| missing(name))?;
     Ok(answer::value(StatusCode::OK, &stats.to_json()))
 }

@@ -84,11 +84,14 @@ pub(super) async fn resume_as_admin(api: Api, Name(name): Name) -> Result<Respon
 async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, Problem> {
     names::check_queue("name", name)?;
     let by = api.actor();
+    let was_paused = api.store().paused_since(name).await?.is_some();
     let Some(since) = api.store().pause_queue(name, pauses, &by).await? else {
         let message = "As many queues are paused as may be.";
         return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
-    tracing::info!(queue = name, by, "{}", if pauses { "queue paused" } else { "queue resumed" });
+    if pauses != was_paused {
+        tracing::info!(queue = name, by, "{}", if pauses { "queue paused" } else { "queue resumed" });
+    }
     let now = || api.store().clock().now_ms();
     let (field, at) = if pauses { ("paused_at", since) } else { ("resumed_at", None) };
     let mut shown = json!({"name": name, "paused": pauses, "status": status(pauses)});

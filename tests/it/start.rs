@@ -58,6 +58,29 @@ async fn an_error_that_repeats_is_logged_once_with_a_count() {
 }
 
 #[tokio::test]
+async fn a_pause_is_logged_once() {
+    let redis = TestRedis::start();
+    let file = redis.directory().join("fairgate.toml");
+    std::fs::write(&file, "[[plan]]\nname = \"r\"\ntypes = [\"t.*\"]\n").unwrap();
+    let mut process = Process::serve(&["--config", file.to_str().unwrap(), "--redis", &redis.url()]).await;
+    for path in ["/v1/queues/q", "/v1/admin/queues/q", "/v1/admin/planner/r"] {
+        for action in ["resume", "pause", "pause", "resume", "resume"] {
+            process.client.post(&format!("{path}/{action}"), json!({})).await.expect(200);
+        }
+    }
+    process.terminate();
+    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    let logged = messages(&process);
+    let changes: Vec<&str> = logged
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.ends_with("paused") || line.ends_with("resumed"))
+        .collect();
+    let [queue, rule] = [["queue paused", "queue resumed"], ["plan rule paused", "plan rule resumed"]];
+    assert_eq!(changes, [queue, queue, rule].concat());
+}
+
+#[tokio::test]
 async fn the_ready_command_asks_the_server_of_the_configuration() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
