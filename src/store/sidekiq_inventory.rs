@@ -1,7 +1,7 @@
 //! What an existing Sidekiq is made of: queues, totals, jobs that wait, classes of the gem. Changes nothing.
 
 use super::sidekiq::Sidekiq;
-use super::{Error, reply};
+use super::{Error, redis_health, reply};
 use redis::{Cmd, Value};
 
 /// Queues that are looked at.
@@ -36,14 +36,14 @@ impl Sidekiq {
         self.connection.call("census", |_| command.clone()).await
     }
 
-    /// The version of its Redis.
-    pub async fn redis_version(&self) -> Result<String, Error> {
+    /// The name and version of its Redis, and the version of Redis that it is or is compatible with.
+    pub async fn server(&self) -> Result<(String, String), Error> {
         let info = match self.ask(&["INFO", "server"]).await? {
             Value::VerbatimString { text, .. } => text,
             other => reply::text(other),
         };
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        Ok(version.unwrap_or("of unknown version").trim().to_owned())
+        let version = redis_health::field(&info, "redis_version").unwrap_or("of unknown version");
+        Ok((redis_health::server_name(&info), version.to_owned()))
     }
 
     /// The names of its queues, sorted.

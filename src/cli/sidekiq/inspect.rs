@@ -59,6 +59,9 @@ pub(in crate::cli) struct Inspect {
 struct Report {
     url: String,
     version: String,
+    /// Name and version of its server.
+    server: String,
+    /// The version of Redis that the server is or is compatible with.
     totals: SidekiqTotals,
     now: i64,
     processes: Vec<SidekiqProcess>,
@@ -142,9 +145,11 @@ impl Inspect {
         of_queues.resize(names.len(), Vec::new());
         let queues: Vec<(String, SidekiqQueue)> = names.into_iter().zip(seen).collect();
         let report = Report {
+        let (server, version) = sidekiq.server().await?;
             configuration: self.configuration(&url, &queues, &of_queues),
             url: url.to_string(),
-            version: sidekiq.redis_version().await?,
+            server,
+            version,
             totals: sidekiq.totals().await?,
             now: Clock::System.now_ms(),
             processes,
@@ -226,7 +231,7 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let totals = &self.totals;
-        writeln!(f, "Sidekiq at {}, Redis {}", self.url, self.version)?;
+        writeln!(f, "Sidekiq at {}, {}", self.url, self.server)?;
         writeln!(
             f,
             "  {} processed, {} failed; {} scheduled, {} to retry, {} dead",
