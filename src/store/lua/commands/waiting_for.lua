@@ -27,7 +27,7 @@ end
 -- A limit that holds the job back: by which strategy, and since when it has held back jobs without a break.
 local function stopped_by(limit)
   local strategy, periods = match(limit.told.held or '', '^(%S+) (.*)$')
-  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or ''}
+  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or limit.told.since or ''}
 end
 
 local function available(job)

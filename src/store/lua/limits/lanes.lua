@@ -3,7 +3,8 @@
 -- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
 --                     (nothing before that time), b (starts in the window), sums (how many, in how many buckets), next (start after the throttle's last), later and turn
 --                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
---                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `limits/held_time`)
+--                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `limits/held_time`); of a tenant's own limit
+--                     instead: hit (the last time that it stopped a lane), since (when lanes began to wait for it)
 -- limit:K:run   set   leased jobs that count against its concurrency
 -- limit:K:at    hash  `r pP Q` ready lanes of queue Q and priority P, `w Q` lanes of Q that wait
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit

@@ -57,11 +57,16 @@ local function limit_event(kind, key, more)
   emit('rate_limit.' .. kind, subject(''), '"key":"' .. limit_label(key) .. '"' .. more)
 end
 
--- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while.
+-- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while. The lane
+-- that was stopped counts as waiting already.
 local function tenant_stopped(limit, owner, number, current)
   local since = tonumber(limit.hit or nil)
   limit.hit = ctx.now_text
-  call('HSET', limit.name, 'hit', ctx.now_text)
+  if limit.waiting == 1 then -- no other lane waits for it
+    call('HSET', limit.name, 'hit', ctx.now_text, 'since', ctx.now_text)
+  else
+    call('HSET', limit.name, 'hit', ctx.now_text)
+  end
   if since and ctx.now - since < TOLD_AGAIN_MS then return end
   note('tenant', owner, 'max_concurrency', 0)
   tenant_exceeded(owner, 'max_concurrency', current, number, 'held')
