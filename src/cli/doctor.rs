@@ -1,6 +1,6 @@
 //! `fairgate doctor`.
 
-use super::{Settings, main_queues, site};
+use super::{Settings, counted, main_queues, site};
 use crate::config::Config;
 use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Severity};
 use clap::Args;
@@ -70,10 +70,11 @@ async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Resul
     let audit = site.store.audit(repair, MOST_AT_ONCE, async || ()).await?;
     site.close();
     match audit.differences.len() {
+        0 if audit.compared == 1 => println!("  ok  1 count agrees with the leases"),
         0 => println!("  ok  {} counts agree with the leases", audit.compared),
         some => {
             let outcome = if repair { "and were made right" } else { "" };
-            println!(" BAD  {some} of {} counts differ from the leases {outcome}", audit.compared);
+            println!(" BAD  {some} of {} differ from the leases {outcome}", counted(audit.compared, "count"));
             for Difference { what, name, counted, real } in audit.differences.iter().take(MOST_SHOWN) {
                 println!("       {what} of {name}: {counted} instead of {real}");
             }
