@@ -112,7 +112,10 @@ impl Settings {
     /// The configuration, or exit status and message.
     fn load(&self) -> Result<config::Loaded, ExitCode> {
         config::Loaded::load(&self.sources()).map_err(|error| {
-            eprintln!("{error}");
+            match error {
+                config::Error::Mistakes(mistakes) => eprintln!("{mistakes}"),
+                error => eprintln!("error: {error}"),
+            }
             ExitCode::from(EX_USAGE)
         })
     }
@@ -144,9 +147,6 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// A runtime for a command.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 /// A number with its noun in singular or plural: `1 queue`, `2 queues`, `2 processes`.
 fn counted(number: u64, noun: &str) -> String {
     let ending = match noun.ends_with('s') {
@@ -157,6 +157,9 @@ fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
+/// A runtime for a command.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
 #[cfg(test)]

@@ -56,6 +56,15 @@ fn errors_on_the_command_line_exit_with_64() {
 }
 
 #[test]
+fn a_configuration_file_that_is_missing_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["check", "--config", "/nonexistent"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.starts_with("error: cannot read the configuration file /nonexistent: "), "{said}");
+}
+
+#[test]
 fn check_reports_all_mistakes_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = "[server]\nlisten = \"localhost\"\nrolls = [\"api\"]\n\n[limits]\nmax_batch = 0\n\n[store]\nurl = \"redis://:geheim@h\"\n";

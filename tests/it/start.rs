@@ -164,7 +164,8 @@ fn a_directory_that_cannot_be_used_is_named_with_a_way_out() {
     std::fs::write(directory.path().join("file"), "").unwrap();
     let output = fairgate(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--data-dir", "file/data"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    for part in ["cannot use the data directory", "file/data", "--data-dir", "store.url"] {
+    let path = directory.path().canonicalize().unwrap().join("file/data");
+    for part in ["cannot use the data directory", path.to_str().unwrap(), "--data-dir", "store.url"] {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
 }
@@ -192,6 +193,19 @@ fn deployments_have_keys_and_pinned_images() {
         }
     }
     let path = root.join("deploy/prometheus/prometheus.yml");
+    assert_eq!(said(&output).matches("os error").count(), 1, "{}", said(&output));
+}
+
+#[test]
+fn a_command_says_that_it_waits_for_redis() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = [("FAIRGATE_STORE__URL", "redis://:hunter2@127.0.0.1:1"), ("FAIRGATE_STORE__CALL_TIMEOUT", "1s")];
+    let output = fairgate(directory.path(), &["keys", "list"], &env);
+    let said = said(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(1), 2), "{said}");
+    assert_eq!(lines[0], "waiting up to 1s for Redis at redis://:***@127.0.0.1:1", "{said}");
+    assert!(lines[1].starts_with("error: "), "{said}");
     let checked = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(path).output();
     let checked = checked.expect("promtool runs; scripts/test installs it");
     assert!(checked.status.success(), "{}", said(&checked));
