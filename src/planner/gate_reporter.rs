@@ -1,8 +1,9 @@
 //! Reports when the gate of a main queue closes or opens, in the log and as an event.
 
-use crate::fairness::Closed;
+use crate::fairness::{Closed, Rule};
 use crate::job::json;
-use crate::store::Store;
+use crate::main_queue::MainQueue;
+use crate::store::{Begun, Error, Store};
 use std::collections::HashMap;
 
 /// Minimum time between two reports about a queue, in milliseconds. Otherwise a gate that closes
@@ -38,16 +39,54 @@ impl GateReporter {
         }
     }
 
-    /// Reports the changes that were held back and may be reported now. Otherwise a change would
-    /// not be reported before the next round, which may never run.
-    pub async fn report_overdue(&mut self, store: &Store, rule: &str, now: i64) {
-        for (queue, closed) in self.overdue(now) {
-            report(store, rule, &queue, closed).await;
+    /// Reports changes if no round runs to report them: those that were held back and may be
+    /// reported now, and openings after the last staged job is gone.
+    pub async fn report_without_round(
+        &mut self,
+        store: &Store,
+        main_queue: &MainQueue,
+        rule: &Rule,
+        begun: &Begun,
+    ) -> Result<(), Error> {
+        match begun {
+            Begun::Early { now, .. } => {
+                for (queue, closed) in self.overdue(*now) {
+                    report(store, &rule.name, &queue, closed).await;
+                }
+                Ok(())
+            }
+            Begun::Empty => self.observe_reported_closed(store, main_queue, rule).await,
+            _ => Ok(()),
         }
     }
 
+    /// Reads the gates that were reported as closed, if no job of the rule is staged.
+    async fn observe_reported_closed(
+        &mut self,
+        store: &Store,
+        main_queue: &MainQueue,
+        rule: &Rule,
+    ) -> Result<(), Error> {
+        let reported = self.reported_closed();
+        if reported.is_empty() {
+            return Ok(());
+        }
+        let mut status = store.rule_status(&rule.name, rule.queue.as_deref()).await?;
+        if let Err(error) = main_queue.observe(&mut status.queues, status.now).await {
+            tracing::debug!(rule = rule.name, %error, "cannot read the main queue");
+            return Ok(());
+        }
+        for queue in reported {
+            // The gate of another queue holds nothing back, as no job is staged for it.
+            let observed = status.queues.iter().find(|observed| observed.queue == queue);
+            let closed = observed.and_then(|observed| observed.gate(rule, status.now).closed);
+            self.observe(store, &rule.name, &queue, closed, status.now).await;
+        }
+        Ok(())
+    }
+
     /// Returns the queues whose gates were last reported as closed.
-    pub fn reported_closed(&self) -> Vec<String> {
+    fn reported_closed(&self) -> Vec<String> {
         self.gates.iter().filter(|(_, gate)| gate.is_reported_closed).map(|(queue, _)| queue.clone()).collect()
     }
 

@@ -115,7 +115,9 @@ impl RoundRunner {
             other => {
                 self.report_failure(settled.as_ref().err()).await;
                 settled?;
-                self.report_gates(&other).await?;
+                let mut gates = self.gates.lock().await;
+                gates.report_without_round(&self.store, &self.main_queue, &self.rule, &other).await?;
+                drop(gates);
                 return Ok(self.not_run(other));
             }
         };
@@ -131,34 +133,6 @@ impl RoundRunner {
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(RoundAttempt::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
-    }
-
-    /// Reports changes of gates if no round runs to report them.
-    async fn report_gates(&self, begun: &Begun) -> Result<(), Error> {
-        let name = &self.rule.name;
-        let mut gates = self.gates.lock().await;
-        match begun {
-            Begun::Early { now, .. } => gates.report_overdue(&self.store, name, *now).await,
-            Begun::Empty => {
-                let reported = gates.reported_closed();
-                if reported.is_empty() {
-                    return Ok(());
-                }
-                let mut status = self.store.rule_status(name, self.rule.queue.as_deref()).await?;
-                if let Err(error) = self.main_queue.observe(&mut status.queues, status.now).await {
-                    tracing::debug!(rule = name, %error, "cannot read the main queue");
-                    return Ok(());
-                }
-                for queue in reported {
-                    // The gate of another queue holds nothing back, as no job is staged for it.
-                    let observed = status.queues.iter().find(|observed| observed.queue == queue);
-                    let closed = observed.and_then(|observed| observed.gate(&self.rule, status.now).closed);
-                    gates.observe(&self.store, name, &queue, closed, status.now).await;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     fn not_run(&mut self, begun: Begun) -> RoundAttempt {
