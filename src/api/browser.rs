@@ -26,7 +26,7 @@ const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, X-API-Key, X
      OJS-Requires-Extension, OJS-Block-Timeout, X-OJS-Tenant, Idempotency-Key, Last-Event-ID, traceparent, tracestate";
 /// The headers of responses that a page may read, in addition to those that it always may.
 const RESPONSE_HEADERS: &str = "X-Request-Id, OJS-Version, Location, Retry-After, Allow, WWW-Authenticate, \
-     X-OJS-Queue-Depth, X-OJS-Queue-Bound, X-OJS-Queue-Pressure, X-OJS-Progress";
+     X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-OJS-Queue-Depth, X-OJS-Queue-Bound, X-OJS-Queue-Pressure, X-OJS-Progress";
 /// The time for which a browser may cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "86400";
 

@@ -1,6 +1,6 @@
 //! `fairgate doctor`.
 
-use super::{Settings, main_queues, site};
+use super::{Settings, counted, main_queues, site};
 use crate::config::Config;
 use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Severity};
 use clap::Args;
@@ -75,10 +75,11 @@ async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Resul
     let audit = site.store.audit(repair, MOST_AT_ONCE, async || ()).await?;
     site.close();
     match audit.differences.len() {
+        0 if audit.compared == 1 => println!("  ok  1 job count agrees with the leases"),
         0 => println!("  ok  {} job counts agree with the leases", audit.compared),
         some => {
             let outcome = if repair { "; repaired" } else { "" };
-            println!(" BAD  {some} of {} job counts disagree with the leases{outcome}", audit.compared);
+            println!(" BAD  {some} of {} disagree with the leases{outcome}", counted(audit.compared, "job count"));
             for Difference { what, name, counted, real } in audit.differences.iter().take(MOST_SHOWN) {
                 println!("       {what} of {name}: {counted}, expected {real}");
             }

@@ -1,5 +1,6 @@
 //! Health checks of main queues in other systems, for `fairgate doctor`.
 
+use super::counted;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue, MainQueueKind};
@@ -70,11 +71,12 @@ async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Hea
     match looked {
         Err(error) => vec![bad(format!("its Redis cannot be used: {error}"), "check its url and password")],
         Ok((queues, processes)) => {
-            let counted = good(format!("reachable: {} queues, {} processes", queues.len(), processes.len()));
+            let (queues, running) = (counted(queues.len() as u64, "queue"), counted(processes.len() as u64, "process"));
+            let reachable = good(format!("reachable: {queues}, {running}"));
             let idle =
                 warning("no Sidekiq process is running", "promoted jobs wait until one is; also check namespace");
             let readers = config.staging_queue.as_deref().and_then(|queue| staging_readers(queue, &processes));
-            [counted].into_iter().chain(processes.is_empty().then_some(idle)).chain(readers).collect()
+            [reachable].into_iter().chain(processes.is_empty().then_some(idle)).chain(readers).collect()
         }
     }
 }

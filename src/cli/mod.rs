@@ -17,8 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status for an invalid configuration (EX_USAGE of sysexits.h). For an invalid command line,
-/// clap exits with 2.
+/// Exit status for an invalid command line or configuration (EX_USAGE of sysexits.h).
 const EX_USAGE: u8 = 64;
 
 /// Makes background jobs fair between tenants.
@@ -49,7 +48,7 @@ Examples:
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
   fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
 
-Exit status: 0 on success, 1 on failure, 2 if the command line is invalid, 64 if the configuration is.
+Exit status: 0 on success, 1 on failure, 64 if the command line or the configuration is invalid.
 
 Each key of the configuration is also an environment variable, such as
 FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
@@ -121,7 +120,10 @@ impl Settings {
     /// Loads the configuration. Prints the errors and returns the exit status if it is invalid.
     fn load(&self) -> Result<config::Loaded, ExitCode> {
         config::Loaded::load(&self.sources()).map_err(|error| {
-            eprintln!("{error}");
+            match error {
+                config::Error::Mistakes(mistakes) => eprintln!("{mistakes}"),
+                error => eprintln!("error: {error}"),
+            }
             ExitCode::from(EX_USAGE)
         })
     }
@@ -129,7 +131,14 @@ impl Settings {
 
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors and go to standard output. A failure to write leaves nothing to do.
+            _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EX_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
     let outcome = match cli.command {
         Command::Serve(command) => command.run(),
         Command::Ready(command) => command.run(),
@@ -147,7 +156,35 @@ pub fn run() -> ExitCode {
     })
 }
 
+/// Returns a number with its noun in singular or plural: `1 queue`, `2 queues`, `2 processes`.
+fn counted(number: u64, noun: &str) -> String {
+    let ending = match noun.ends_with('s') {
+        _ if number == 1 => "",
+        true => "es",
+        false => "s",
+    };
+    format!("{number} {noun}{ending}")
+}
+
 /// Creates the async runtime of a command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn nouns_are_singular_or_plural() {
+        for (number, noun, expected) in [
+            (0, "job", "0 jobs"),
+            (1, "queue", "1 queue"),
+            (2, "queue", "2 queues"),
+            (1, "process", "1 process"),
+            (3, "process", "3 processes"),
+        ] {
+            assert_eq!(counted(number, noun), expected);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `fairgate serve`.
 
-use super::Settings;
+use super::{Settings, counted};
 use crate::app::App;
 use crate::auth::AuthMode;
 use crate::clock::Clock;
@@ -102,9 +102,9 @@ fn report_authentication(config: &Config, app: &App) {
     let is_reachable = !config.server.listen.ip().is_loopback();
     match app.keys.mode() {
         AuthMode::Required => {
-            let keys = app.keys.keys().len().to_string();
-            let text = format!("every request needs an API key ({keys} known)");
-            announce(log, &text, "INFO", "every request needs an API key", &[("keys", &keys)]);
+            let keys = app.keys.keys().len();
+            let text = format!("every request needs an API key ({} known)", counted(keys as u64, "key"));
+            announce(log, &text, "INFO", "every request needs an API key", &[("keys", &keys.to_string())]);
         }
         AuthMode::Unknown => {
             let text = "API keys are not loaded yet: requests are refused until Redis returns them";

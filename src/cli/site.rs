@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Store};
 use crate::telemetry::StoreMetrics;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,6 +25,9 @@ pub(super) fn address(config: &Config) -> anyhow::Result<(Address, Option<Privat
         Err(error) => Err(error.into()),
     }
 }
+
+/// Time after which a command reports that it waits for Redis.
+const SILENCE: Duration = Duration::from_millis(300);
 
 /// An open store for the duration of a command.
 pub(super) struct Site {
@@ -50,6 +54,18 @@ pub(super) async fn open(config: &Config, address: Address) -> anyhow::Result<Si
     };
     let stop = CancellationToken::new();
     let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
-    store.connected_within(config.store.call_timeout).await?;
+    let patience = config.store.call_timeout;
+    wait_for_redis(&store, patience, &config.store.description()).await?;
     Ok(Site { store, stop })
+}
+
+/// Waits for the first connection, and says so if it takes longer than a moment.
+async fn wait_for_redis(store: &Store, patience: Duration, description: &str) -> anyhow::Result<()> {
+    let connected = store.connected_within(patience);
+    tokio::pin!(connected);
+    if let Ok(outcome) = tokio::time::timeout(SILENCE, &mut connected).await {
+        return Ok(outcome?);
+    }
+    eprintln!("waiting up to {patience:?} for Redis at {description}");
+    Ok(connected.await?)
 }

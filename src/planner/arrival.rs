@@ -1,6 +1,6 @@
 //! Jobs that arrive from a source of a Sidekiq: the decision about each and what is odd about it.
 
-use super::staging_reporter::{Finding, StagingReporter};
+use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::fairness::{Rule, Rules};
 use crate::job::escape::escape;
@@ -15,8 +15,8 @@ const DEFAULT_QUEUE: &str = "default";
 pub(super) struct Entry {
     pub(super) sequence: u64,
     pub(super) fate: Fate,
-    /// Anomalies of the job, each with details for an event.
-    pub(super) findings: Vec<(Finding, String)>,
+    /// Anomalies of the job, each with what a missing tenant was looked for in.
+    pub(super) findings: Vec<(Finding, Option<KeyMismatch>)>,
 }
 
 /// The next step for a job.
@@ -48,7 +48,7 @@ impl Arrival<'_> {
         Entry { sequence: claimed.sequence, fate, findings }
     }
 
-    fn judge(&self, staging_queue: &str, text: &str) -> (Fate, Vec<(Finding, String)>) {
+    fn judge(&self, staging_queue: &str, text: &str) -> (Fate, Vec<(Finding, Option<KeyMismatch>)>) {
         let Some(payload) = Payload::parse(text) else { return (Fate::Bury(text.to_owned()), Vec::new()) };
         let own_queue = payload.note().0.filter(|queue| queue != staging_queue);
         let Some(rule) = self.rules.of_class(self.main_queue, &payload.class) else {
@@ -62,7 +62,7 @@ impl Arrival<'_> {
         let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
         let queue = of_rule.or(own_queue).unwrap_or_else(|| {
             let (rule, class) = (rule.name.clone(), payload.class.clone());
-            findings.push((Finding::QueueUnknown { rule, class }, String::new()));
+            findings.push((Finding::QueueUnknown { rule, class }, None));
             DEFAULT_QUEUE.to_owned()
         });
         if rule.shadow {
@@ -107,8 +107,8 @@ impl Arrival<'_> {
     }
 }
 
-fn unplanned(class: &str, queue: &str) -> (Finding, String) {
-    (Finding::Unplanned { class: class.to_owned(), queue: queue.to_owned() }, String::new())
+fn unplanned(class: &str, queue: &str) -> (Finding, Option<KeyMismatch>) {
+    (Finding::Unplanned { class: class.to_owned(), queue: queue.to_owned() }, None)
 }
 
 fn planned(mut job: NewJob, rule: &Rule, tenant: String) -> NewJob {

@@ -13,7 +13,7 @@ mod release;
 
 use super::arrival::{Arrival, Entry, Fate};
 use super::rulebook::{Known, Rulebook};
-use super::staging_reporter::{Finding, StagingReporter};
+use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::job::{NewJob, id, sidekiq};
 use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
@@ -268,12 +268,12 @@ impl Importer {
         Ok(Some(taken_in))
     }
 
-    async fn report(&mut self, findings: &[(Finding, String)]) {
-        for (finding, details) in findings {
+    async fn report(&mut self, findings: &[(Finding, Option<KeyMismatch>)]) {
+        for (finding, mismatch) in findings {
             if let Finding::Unplanned { class, .. } = finding {
                 self.metrics.unplanned(self.sidekiq.name(), class);
             }
-            self.reporter.report(finding, details).await;
+            self.reporter.report(finding, mismatch.as_ref()).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! The round runners of this process, one per rule; clones of the registry share them.
 
+use super::gate_reporter::GateReporter;
 use super::round_attempt::RoundAttempt;
 use super::round_runner::RoundRunner;
 use super::rulebook::Rulebook;
@@ -50,6 +51,9 @@ struct Entry {
     version: Arc<str>,
     changed: Arc<AtomicBool>,
     round_runner: Arc<Mutex<RoundRunner>>,
+    /// Kept when the rule changes, so that the opening of a gate is reported to which its closing
+    /// belongs.
+    gates: Arc<Mutex<GateReporter>>,
 }
 
 impl RunnerRegistry {
@@ -105,7 +109,8 @@ impl RunnerRegistry {
             }
             return Ok(Some(Arc::clone(&entry.round_runner)));
         }
-        let entry = self.enter(rule, Arc::clone(&known.version))?;
+        let gates = round_runners.get(name).map(|entry| Arc::clone(&entry.gates)).unwrap_or_default();
+        let entry = self.enter(rule, Arc::clone(&known.version), gates)?;
         round_runners.insert(name.to_owned(), entry.clone());
         Ok(Some(entry.round_runner))
     }
@@ -155,15 +160,16 @@ impl RunnerRegistry {
         Ok(source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new))
     }
 
-    fn enter(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Entry, Error> {
+    fn enter(&self, rule: Arc<Rule>, version: Arc<str>, gates: Arc<Mutex<GateReporter>>) -> Result<Entry, Error> {
         let (inner, source) = (&self.inner, self.source(&rule)?);
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
         let (main_queue, changed) = (self.main_queue(&rule)?, Arc::default());
         let weight_sync = WeightSync::new(source, main_queue.clone(), Arc::clone(&changed), inner.stopping.clone());
         let metrics = inner.metrics.planner.clone();
-        let round_runner = RoundRunner::new(Arc::clone(&rule), store, main_queue, holder, weight_sync, metrics);
+        let (round_rule, round_gates) = (Arc::clone(&rule), Arc::clone(&gates));
+        let round_runner = RoundRunner::new(round_rule, store, main_queue, holder, weight_sync, metrics, round_gates);
         let round_runner = Arc::new(Mutex::new(round_runner.map_err(Error::Backend)?));
-        Ok(Entry { rule, version, changed, round_runner })
+        Ok(Entry { rule, version, changed, round_runner, gates })
     }
 
     /// Runs one round now, regardless of the interval. Returns `None` if there is no such rule.

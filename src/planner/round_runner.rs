@@ -15,6 +15,7 @@ use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUE
 use crate::telemetry::PlannerMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
 /// Maximum number of jobs that one call promotes, which bounds how long Redis is busy with it.
 pub const PORTION: u64 = 50;
@@ -38,7 +39,8 @@ pub struct RoundRunner {
     watch: LowWaterPoller,
     weight_sync: WeightSync,
     failures: FailureReporter,
-    gates: GateReporter,
+    /// Shared with the runners of other versions of the rule.
+    gates: Arc<Mutex<GateReporter>>,
     /// The process that planned the rule at this process' last attempt.
     other_planner: Option<String>,
     metrics: PlannerMetrics,
@@ -53,6 +55,7 @@ impl RoundRunner {
         holder: Arc<str>,
         weight_sync: WeightSync,
         metrics: PlannerMetrics,
+        gates: Arc<Mutex<GateReporter>>,
     ) -> Result<RoundRunner, String> {
         let cron = match &rule.pace {
             Pace::Every(_) => None,
@@ -73,7 +76,7 @@ impl RoundRunner {
             watch,
             weight_sync,
             failures: FailureReporter::default(),
-            gates: GateReporter::default(),
+            gates,
             other_planner: None,
             metrics,
         })
@@ -88,6 +91,9 @@ impl RoundRunner {
             other => {
                 self.report_failure(settled.as_ref().err()).await;
                 settled?;
+                let mut gates = self.gates.lock().await;
+                gates.report_without_round(&self.store, &self.main_queue, &self.rule, &other).await?;
+                drop(gates);
                 return Ok(self.not_run(other));
             }
         };
@@ -253,7 +259,7 @@ impl RoundRunner {
         why: Why,
     ) -> Result<(), Error> {
         let gate = queue.gate(&self.rule, now);
-        self.gates.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
+        self.gates.lock().await.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
         state.report.latency_ms = state.report.latency_ms.max(gate.latency_ms);
         let (wanted, mark) = self.size(queue, state.left.div_ceil(sharers), why);
         state.marks.retain(|earlier| earlier.queue != mark.queue);
@@ -325,7 +331,8 @@ impl RoundRunner {
 
     async fn finish(&mut self, state: RoundState<'_>, started: Instant) -> Result<RoundReport, Error> {
         let round = state.round;
-        self.gates.keep(|name| round.queues.iter().any(|queue| queue.queue == name));
+        let is_read = |name: &str| round.queues.iter().any(|queue| queue.queue == name);
+        self.gates.lock().await.keep(is_read, !self.has_many_queues);
         let (mut report, marks) = state.end();
         self.watch.set(Some(&marks));
         report.webhook = self.weight_sync.webhook(&self.store, &self.rule, round.now);

@@ -6,7 +6,7 @@ use super::round_report::{RoundOutcome, RoundReport};
 use super::rulebook::Known;
 use super::shadow_report::ShadowReport;
 use super::shadow_weights::{self, ShadowWeights};
-use super::staging_reporter::{Finding, StagingReporter};
+use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use super::webhook_reporter::WebhookReporter;
 use crate::fairness::{MOST_JOBS, Pace, Rule, Shadow, ShadowRound, WatchedJob};
 use crate::job::cron::Cron;
@@ -261,8 +261,8 @@ impl<'a> ShadowWatcher<'a> {
         let mut findings = Vec::new();
         let seen: Vec<WatchedJob> =
             payloads.iter().map(|payload| self.see(payload, &known, now, &mut findings)).collect();
-        for (finding, details) in findings {
-            self.jobs.report(&finding, &details).await;
+        for (finding, mismatch) in findings {
+            self.jobs.report(&finding, mismatch.as_ref()).await;
         }
         let tenants = seen.iter().filter_map(|seen| seen.tenant.as_deref());
         self.shadow_weights.look_up(self.registry.rules(), &self.rule, tenants).await?;
@@ -282,7 +282,13 @@ impl<'a> ShadowWatcher<'a> {
         Payload::parse(text).filter(is_ours)
     }
 
-    fn see(&self, text: &str, known: &Known, now: i64, findings: &mut Vec<(Finding, String)>) -> WatchedJob {
+    fn see(
+        &self,
+        text: &str,
+        known: &Known,
+        now: i64,
+        findings: &mut Vec<(Finding, Option<KeyMismatch>)>,
+    ) -> WatchedJob {
         let tenant = self.own(text, known).map(|payload| {
             let owner = self.rule.tenant_key.owner(&payload);
             if owner.is_none() {

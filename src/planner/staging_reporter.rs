@@ -23,6 +23,13 @@ pub enum Finding {
     TenantMissing { rule: String, class: String },
 }
 
+/// A `tenant_key` and the shape of the arguments in which it finds no tenant.
+#[derive(Clone, Debug)]
+pub struct KeyMismatch {
+    tenant_key: String,
+    args: String,
+}
+
 /// Reports findings about the jobs of one main queue.
 pub struct StagingReporter {
     store: Store,
@@ -40,22 +47,17 @@ impl StagingReporter {
 
     /// Returns the finding about a job in which its rule finds no tenant, with the shape of its
     /// arguments. Returns `None` if it was reported before.
-    pub fn tenant_missing(&self, rule: &Rule, payload: &Payload<'_>) -> Option<(Finding, String)> {
+    pub fn tenant_missing(&self, rule: &Rule, payload: &Payload<'_>) -> Option<(Finding, Option<KeyMismatch>)> {
         let finding = Finding::TenantMissing { rule: rule.name.clone(), class: payload.class.clone() };
         let is_news = self.reported.len() < MOST_FINDINGS && !self.reported.contains(&finding);
         is_news.then(|| {
-            let details = format!(
-                ",\"tenant_key\":{},\"args\":{}",
-                quoted(&rule.tenant_key.to_string()),
-                quoted(&shape(payload.args))
-            );
-            (finding, details)
+            let mismatch = KeyMismatch { tenant_key: rule.tenant_key.to_string(), args: shape(payload.args) };
+            (finding, Some(mismatch))
         })
     }
 
-    /// Reports a finding, unless it was reported before. `details` are further members of the
-    /// event.
-    pub async fn report(&mut self, finding: &Finding, details: &str) {
+    /// Reports a finding, unless it was reported before. `mismatch` belongs to a missing tenant.
+    pub async fn report(&mut self, finding: &Finding, mismatch: Option<&KeyMismatch>) {
         if self.reported.len() >= MOST_FINDINGS || self.reported.contains(finding) {
             return;
         }
@@ -91,17 +93,27 @@ impl StagingReporter {
                     "tenant_key of plan rule {rule} finds no tenant in a job of class {class}, so the job belongs to the \
                      default tenant; compare tenant_key with the shape of the arguments"
                 );
+                let tenant_key = mismatch.map(|mismatch| mismatch.tenant_key.as_str()).unwrap_or_default();
+                let args = mismatch.map(|mismatch| mismatch.args.as_str()).unwrap_or_default();
                 tracing::warn!(
                     main_queue,
                     rule,
                     class,
-                    details,
+                    tenant_key,
+                    args,
                     "tenant_key finds no tenant in a job; it belongs to the default tenant"
                 );
-                ("main_queue.tenant_missing", format!("\"rule\":{},\"class\":{}", quoted(rule), quoted(class)), message)
+                let data = format!(
+                    "\"rule\":{},\"class\":{},\"tenant_key\":{},\"args\":{}",
+                    quoted(rule),
+                    quoted(class),
+                    quoted(tenant_key),
+                    quoted(args)
+                );
+                ("main_queue.tenant_missing", data, message)
             }
         };
-        let data = format!("{data}{details},\"message\":{}", quoted(&message));
+        let data = format!("{data},\"message\":{}", quoted(&message));
         match self.store.announce(event, main_queue, &data).await {
             Ok(()) => _ = self.reported.insert(finding.clone()),
             Err(error) => tracing::debug!(event, %error, "cannot store an event; trying again with the next such job"),

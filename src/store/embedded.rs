@@ -32,7 +32,8 @@ pub struct Options {
     pub durable: bool,
 }
 
-/// An error that prevents the private server from starting.
+/// An error that prevents the private server from starting. Each message contains its cause, so no
+/// field is named `source`, which would be printed a second time.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -40,15 +41,15 @@ pub enum Error {
     )]
     NotInstalled,
     #[error(
-        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use an existing Redis"
+        "cannot use the data directory {path}: {error}; choose a directory that this user may write with --data-dir, or set store.url to use an existing Redis"
     )]
-    Directory { path: PathBuf, source: io::Error },
+    Directory { path: PathBuf, error: io::Error },
     #[error(
         "the data directory {path} is in use by another fairgate (process {holder}): stop that process, or choose another directory with --data-dir"
     )]
     InUse { path: PathBuf, holder: String },
-    #[error("cannot start {program}: {source}")]
-    Spawn { program: PathBuf, source: io::Error },
+    #[error("cannot start {program}: {error}")]
+    Spawn { program: PathBuf, error: io::Error },
     #[error("{program} did not start: {reason}; see its log {log}")]
     NotUp { program: PathBuf, reason: String, log: PathBuf },
 }
@@ -83,7 +84,7 @@ impl PrivateRedis {
         let keeper = std::thread::Builder::new()
             .name("private-redis".to_owned())
             .spawn(move || server.keep(&report, &keeper_pid, &keeper_stopping))
-            .map_err(|source| Error::Spawn { program: program.to_owned(), source })?;
+            .map_err(|error| Error::Spawn { program: program.to_owned(), error })?;
         let redis = PrivateRedis { socket, pid, stopping, keeper: Some(keeper) };
         // A keeper that ended without a message has panicked; dropping `redis` joins it.
         started.recv().unwrap_or(Err(Error::NotInstalled))?;
@@ -165,7 +166,7 @@ impl Server {
     fn spawn_and_wait(&self) -> Result<Child, Error> {
         // The socket of a killed server would look like a listening one.
         _ = std::fs::remove_file(&self.socket);
-        let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program.clone(), source })?;
+        let mut child = self.spawn().map_err(|error| Error::Spawn { program: self.program.clone(), error })?;
         let mut deadline = Instant::now() + PATIENCE_WITH_START;
         loop {
             match UnixStream::connect(&self.socket).and_then(greet).as_deref() {
@@ -267,7 +268,9 @@ pub fn find_program() -> Option<&'static str> {
 }
 
 fn prepare(directory: &Path) -> Result<PathBuf, Error> {
-    let failed = |source| Error::Directory { path: directory.to_owned(), source };
+    // An error names the absolute path: the default one is relative to the working directory.
+    let absolute = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let failed = |error| Error::Directory { path: absolute(), error };
     std::fs::create_dir_all(directory).map_err(failed)?;
     // Jobs may contain secrets, so other users of this machine must not read them.
     std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
@@ -276,14 +279,14 @@ fn prepare(directory: &Path) -> Result<PathBuf, Error> {
 
 /// Locks the directory for this process. Waits for a server of an earlier run that is still saving.
 fn lock(directory: &Path) -> Result<File, Error> {
-    let failed = |source| Error::Directory { path: directory.to_owned(), source };
+    let failed = |error| Error::Directory { path: directory.to_owned(), error };
     let path = directory.join("fairgate.lock");
     let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).map_err(failed)?;
     let deadline = Instant::now() + PATIENCE_WITH_PREDECESSOR;
     loop {
         match file.try_lock() {
             Ok(()) => break,
-            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+            Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
             Err(std::fs::TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));

@@ -75,10 +75,8 @@ impl HealthReport {
         self.add(Severity::Good, format!("reachable, round trip {:.2} ms", round_trip.as_secs_f64() * 1e3), None);
 
         let info = info(ask(&mut connection, "INFO", &[]).await?);
-        let field = |name: &str| {
-            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim().to_owned()
-        };
-        self.check_version(&field("redis_version"), &field("server_name"));
+        let field = |name: &str| field(&info, name).unwrap_or_default().to_owned();
+        self.check_version(&info);
         self.check_role(&field("role"));
         self.check_durability(&field, &mut connection).await;
         let key = keys::Keys::new(namespace).schema();
@@ -87,10 +85,10 @@ impl HealthReport {
         self.check_schema(&mut connection, namespace).await
     }
 
-    fn check_version(&mut self, version: &str, server: &str) {
-        let name = if server.is_empty() { "Redis" } else { server };
+    fn check_version(&mut self, info: &str) {
+        let version = field(info, "redis_version").unwrap_or_default();
         match is_supported(version) {
-            true => self.add(Severity::Good, format!("{name} {version}"), None),
+            true => self.add(Severity::Good, server_name(info), None),
             false => self.add(Severity::Bad, too_old(version, OLDEST), Some("use Redis 6.2 to 8, or Valkey")),
         }
     }
@@ -182,7 +180,7 @@ pub(super) async fn check_server(
             ask(&mut connection, "GET", &key),
         );
         let server = info(server?);
-        let version = server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
+        let version = field(&server, "redis_version").unwrap_or_default();
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version, OLDEST)));
         }
@@ -203,10 +201,7 @@ pub(super) async fn check_server(
 pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
-            Ok(server) => {
-                let server = info(server);
-                server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("").to_owned()
-            }
+            Ok(server) => field(&info(server), "redis_version").unwrap_or_default().to_owned(),
             // If the user may not run INFO, accept the server; unsupported commands fail later.
             Err(Error::Backend(_)) => return Ok(()),
             Err(error) => return Err(error),
@@ -242,6 +237,22 @@ fn info(value: redis::Value) -> String {
     }
 }
 
+/// A field of INFO.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Name and version of the server that INFO describes. Valkey gives the Redis version that it is compatible with as
+/// `redis_version`.
+pub(super) fn server_name(info: &str) -> String {
+    let version = field(info, "redis_version").unwrap_or("of unknown version");
+    match (field(info, "valkey_version"), field(info, "server_name")) {
+        (Some(valkey), _) => format!("Valkey {valkey}, compatible with Redis {version}"),
+        (None, Some(name)) => format!("{name} {version}"),
+        (None, None) => format!("Redis {version}"),
+    }
+}
+
 fn is_supported(version: &str) -> bool {
     is_at_least(version, OLDEST)
 }
@@ -264,6 +275,20 @@ fn foreign_schema(key: &str, found: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_named_by_its_own_version() {
+        for (info, expected) in [
+            ("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", "Redis 7.0.15"),
+            (
+                "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n",
+                "Valkey 9.1.2, compatible with Redis 7.2.4",
+            ),
+            ("", "Redis of unknown version"),
+        ] {
+            assert_eq!(server_name(info), expected);
+        }
+    }
 
     #[test]
     fn versions_are_compared_by_number() {

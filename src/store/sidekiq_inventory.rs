@@ -2,7 +2,7 @@
 //! sidekiq-fairplay. Changes nothing.
 
 use super::sidekiq::Sidekiq;
-use super::{Error, reply};
+use super::{Error, redis_health, reply};
 use redis::{Cmd, Value};
 
 /// Largest number of queues that are read.
@@ -38,14 +38,15 @@ impl Sidekiq {
         self.connection.call("census", |_| command.clone()).await
     }
 
-    /// Returns the version of the Sidekiq's Redis.
-    pub async fn redis_version(&self) -> Result<String, Error> {
+    /// Returns the name and version of the Sidekiq's Redis, and the version of Redis that it is or is
+    /// compatible with.
+    pub async fn server(&self) -> Result<(String, String), Error> {
         let info = match self.ask(&["INFO", "server"]).await? {
             Value::VerbatimString { text, .. } => text,
             other => reply::text(other),
         };
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-        Ok(version.unwrap_or("of unknown version").trim().to_owned())
+        let version = redis_health::field(&info, "redis_version").unwrap_or("of unknown version");
+        Ok((redis_health::server_name(&info), version.to_owned()))
     }
 
     /// Returns the names of the queues, sorted.

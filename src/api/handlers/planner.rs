@@ -143,10 +143,12 @@ pub(crate) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Respo
 async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Response, ApiError> {
     exists(api, name).await?;
     let by = api.actor();
+    let was_paused = api.store().rule_status(name, None).await?.paused;
     api.store().pause_rule(name, action.is_pause(), &by).await?;
     match action {
-        PauseAction::Pause => tracing::info!(rule = name, by, "plan rule paused"),
-        PauseAction::Resume => tracing::info!(rule = name, by, "plan rule resumed"),
+        PauseAction::Pause if !was_paused => tracing::info!(rule = name, by, "plan rule paused"),
+        PauseAction::Resume if was_paused => tracing::info!(rule = name, by, "plan rule resumed"),
+        PauseAction::Pause | PauseAction::Resume => {} // nothing changed
     }
     let stats = RuleStats::read(api.registry(), name).await?.ok_or_else(|| missing(name))?;
     Ok(response::json(StatusCode::OK, &stats.to_json()))

@@ -86,19 +86,20 @@ pub(crate) async fn resume_as_admin(api: Api, PathParam(name): PathParam) -> Res
 async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Value, ApiError> {
     names::check_queue("name", name)?;
     let by = api.actor();
+    let was_paused = api.store().paused_since(name).await?.is_some();
     let Some(since) = api.store().pause_queue(name, action.is_pause(), &by).await? else {
         let message = "The limit on the number of paused queues is reached.";
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
+    if action.is_pause() != was_paused {
+        match action {
+            PauseAction::Pause => tracing::info!(queue = name, by, "queue paused"),
+            PauseAction::Resume => tracing::info!(queue = name, by, "queue resumed"),
+        }
+    }
     let (field, at) = match action {
-        PauseAction::Pause => {
-            tracing::info!(queue = name, by, "queue paused");
-            ("paused_at", since)
-        }
-        PauseAction::Resume => {
-            tracing::info!(queue = name, by, "queue resumed");
-            ("resumed_at", None)
-        }
+        PauseAction::Pause => ("paused_at", since),
+        PauseAction::Resume => ("resumed_at", None),
     };
     let now = || api.store().clock().now_ms();
     let paused = action.is_pause();

@@ -3,6 +3,7 @@
 use super::classes::{ClassCount, classes, unmatched};
 use super::configuration::Configuration;
 use super::shares::{Share, shares};
+use crate::cli::counted;
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
 use crate::fairness::TenantKey;
@@ -63,6 +64,9 @@ pub(in crate::cli) struct Inspect {
 
 struct Report {
     url: String,
+    /// Name and version of its server.
+    server: String,
+    /// The version of Redis that the server is or is compatible with.
     version: String,
     totals: SidekiqTotals,
     now: i64,
@@ -146,10 +150,12 @@ impl Inspect {
         }
         of_queues.resize(names.len(), Vec::new());
         let queues: Vec<(String, SidekiqQueue)> = names.into_iter().zip(seen).collect();
+        let (server, version) = sidekiq.server().await?;
         let report = Report {
             configuration: self.configuration(&url, &queues, &of_queues),
             url: url.to_string(),
-            version: sidekiq.redis_version().await?,
+            server,
+            version,
             totals: sidekiq.totals().await?,
             now: Clock::System.now_ms(),
             processes,
@@ -232,7 +238,7 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let totals = &self.totals;
-        writeln!(f, "Sidekiq at {}, Redis {}", self.url, self.version)?;
+        writeln!(f, "Sidekiq at {}, {}", self.url, self.server)?;
         writeln!(
             f,
             "  {} processed, {} failed; {} scheduled, {} to retry, {} dead",
@@ -242,25 +248,29 @@ impl Display for Report {
             .processes
             .iter()
             .fold((0, 0), |(threads, busy), process| (threads + process.concurrency, busy + process.busy));
-        writeln!(f, "\n{} processes, {threads} threads, {busy} busy", self.processes.len())?;
+        let processes = counted(self.processes.len() as u64, "process");
+        writeln!(f, "\n{processes}, {}, {busy} busy", counted(threads, "thread"))?;
         for process in &self.processes {
             let quiet = if process.quiet { ", quiet" } else { "" };
             let queues = process.queues.join(", ");
             writeln!(
                 f,
-                "  {}: {} threads, {} busy{quiet}; queues {queues}",
-                process.identity, process.concurrency, process.busy
+                "  {}: {}, {} busy{quiet}; queues {queues}",
+                process.identity,
+                counted(process.concurrency, "thread"),
+                process.busy
             )?;
         }
-        writeln!(f, "\n{} queues", self.queues.len())?;
+        writeln!(f, "\n{}", counted(self.queues.len() as u64, "queue"))?;
         for ((name, queue), classes) in self.queues.iter().zip(&self.classes) {
             let wait = self.latency_ms(queue) as f64 / 1e3;
             let paused = if queue.paused { ", paused" } else { "" };
             let served = match self.serving(name) {
                 0 => "not served by any process".to_owned(),
-                some => format!("served by {some} processes"),
+                some => format!("served by {}", counted(some as u64, "process")),
             };
-            writeln!(f, "  {name}: {} jobs, latency {wait:.1} s{paused}; {served}", queue.depth)?;
+            let jobs = counted(queue.depth, "job");
+            writeln!(f, "  {name}: {jobs}, latency {wait:.1} s{paused}; {served}")?;
             if !classes.is_empty() {
                 let named: Vec<String> =
                     classes.iter().take(MOST_CLASSES).map(|(class, jobs)| format!("{class} {jobs}")).collect();
@@ -272,10 +282,12 @@ impl Display for Report {
             writeln!(f, "\nstaged by the gem sidekiq-fairplay; set fairplay_classes to let fairgate take over")?;
         }
         for class in &self.gem {
-            writeln!(f, "  {}: {} jobs of {} tenants", class.key, class.jobs, class.tenants)?;
+            let (jobs, tenants) = (counted(class.jobs, "job"), counted(class.tenants as u64, "tenant"));
+            writeln!(f, "  {}: {jobs} of {tenants}", class.key)?;
         }
         if let Some(LookedAt { queue, jobs, shares, tenant_key, unmatched }) = &self.looked_at {
-            writeln!(f, "\nthe next {jobs} jobs of {queue} belong to {} tenants", shares.len())?;
+            let tenants = counted(shares.len() as u64, "tenant");
+            writeln!(f, "\nnext in queue {queue}: {} of {tenants}", counted(*jobs as u64, "job"))?;
             writeln!(
                 f,
                 "  {:<24} {:>6} {:>7}  {:>16}  {:>16}",

@@ -1,7 +1,7 @@
 //! `fairgate sidekiq release`.
 
 use crate::app::{self, ConnectionOptions};
-use crate::cli::{Settings, site};
+use crate::cli::{Settings, counted, site};
 use crate::config::{self, Config, MainQueueKind};
 use crate::main_queue::Source;
 use crate::planner::{Releaser, Rulebook, Stock};
@@ -104,7 +104,10 @@ impl Release {
             true => releaser.count().await.map(|pending| print_pending(&pending)).map_err(anyhow::Error::from),
             false => releaser.release(None, &progress()).await.map_err(anyhow::Error::from),
         };
-        print_stocks(name, releaser.stocks(), self.dry_run);
+        // A release that was refused has not looked at the staged jobs.
+        if outcome.is_ok() || !releaser.stocks().is_empty() {
+            print_stocks(name, releaser.stocks(), self.dry_run);
+        }
         stop.cancel();
         site.close();
         outcome
@@ -118,24 +121,24 @@ fn progress() -> impl Fn(u64, u64) + Sync {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if last.elapsed() >= PROGRESS {
             *last = Instant::now();
-            eprintln!("released {released} of {of} jobs");
+            eprintln!("released {released} of {}", counted(of, "job"));
         }
     }
 }
 
 fn print_pending(pending: &[(Source, u64)]) {
     for (source, jobs) in pending.iter().filter(|(_, jobs)| *jobs > 0) {
-        println!("would release {} from the inbox to {source}", counted(*jobs));
+        println!("would release {} from the inbox to {source}", counted(*jobs, "job"));
     }
 }
 
 fn print_stocks(main_queue: &str, stocks: &[Stock], dry_run: bool) {
     let would = if dry_run { "would release" } else { "released" };
     for stock in stocks {
-        let (rule, left) = (&stock.rule, counted(stock.left));
+        let (rule, left) = (&stock.rule, counted(stock.left, "job"));
         let released = if dry_run { stock.left } else { stock.released };
         match &stock.home {
-            Some(home) if released > 0 => println!("{would} {} of rule {rule} to {home}", counted(released)),
+            Some(home) if released > 0 => println!("{would} {} of rule {rule} to {home}", counted(released, "job")),
             _ => {}
         }
         let reason = match (&stock.home, &stock.came_from) {
@@ -156,8 +159,4 @@ fn print_stocks(main_queue: &str, stocks: &[Stock], dry_run: bool) {
     if stocks.iter().all(|stock| stock.left == 0 && stock.released == 0) {
         println!("nothing is staged for main queue {main_queue}");
     }
-}
-
-fn counted(jobs: u64) -> String {
-    format!("{jobs} job{}", if jobs == 1 { "" } else { "s" })
 }

@@ -1,6 +1,6 @@
 //! `fairgate weights test`.
 
-use super::super::Settings;
+use super::super::{Settings, counted};
 use super::verdict::{Verdict, verdicts};
 use crate::clock::Clock;
 use crate::config::{Config, Secret};
@@ -124,12 +124,16 @@ impl Display for Report<'_> {
             Err(error) => writeln!(f, "  FAILED: {error}")?,
             Ok(outcome) => {
                 let total = outcome.weights.len() as u64 + outcome.invalid_total + outcome.missing;
-                writeln!(f, "  {} of {total} tenants got a weight", outcome.weights.len())?;
-                if outcome.invalid_total > 0 {
-                    writeln!(f, "  FAILED: {} values are not valid weights", outcome.invalid_total)?;
+                writeln!(f, "  {} of {} got a weight", outcome.weights.len(), counted(total, "tenant"))?;
+                match outcome.invalid_total {
+                    0 => {}
+                    1 => writeln!(f, "  FAILED: 1 value is not a valid weight")?,
+                    some => writeln!(f, "  FAILED: {some} values are not valid weights")?,
                 }
-                if outcome.unknown > 0 {
-                    writeln!(f, "  {} ids in the answer were not asked for and are ignored", outcome.unknown)?;
+                match outcome.unknown {
+                    0 => {}
+                    1 => writeln!(f, "  1 id in the answer was not asked for and is ignored")?,
+                    some => writeln!(f, "  {some} ids in the answer were not asked for and are ignored")?,
                 }
                 if let Some(doubt) = Doubt::of(outcome) {
                     writeln!(f, "  WARNING: {}", doubt.describe())?;

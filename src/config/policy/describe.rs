@@ -25,7 +25,7 @@ fn describe_pool(pool: &Pool) -> String {
     let queues: Vec<_> = pool.queues.iter().map(place).collect();
     let mut text = format!("pool \"{}\" serves {}, {}", pool.name, queues.join(", "), pool.strategy.name());
     if let Some(most) = pool.concurrency {
-        text += &format!(", at most {most} active jobs");
+        text += &format!(", at most {most} active job{}", if most == 1 { "" } else { "s" });
     }
     if pool.isolated {
         text += ", isolated";

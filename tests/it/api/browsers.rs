@@ -135,6 +135,51 @@ async fn preflight_requests_succeed_for_listed_origins() {
     assert_eq!(ask(address, "POST", &[], "vary").await, (201, "Origin".to_owned()), "caches need the Vary header");
 }
 
+/// Response headers that browsers always show to a page, or need for themselves.
+const ALWAYS_READABLE: [&str; 11] = [
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "transfer-encoding",
+    "vary",
+    "x-content-type-options",
+];
+
+#[tokio::test]
+async fn a_page_whose_origin_is_listed_may_read_every_header() {
+    const OWN: &str = "https://dash.example.com";
+    let app = TestApp::start_with(Clock::System, |config| config.server.cors_origins = vec![OWN.to_owned()]).await;
+    let send = async |method: &str, path: &str, body: Option<serde_json::Value>| {
+        let body = body.map(|body| body.to_string());
+        let answer = app.client.try_send(method, path, &[("origin", OWN)], body).await.expect("an answer");
+        let exposed = answer.header("access-control-expose-headers").to_ascii_lowercase();
+        let exposed: Vec<&str> = exposed.split(',').map(str::trim).collect();
+        for name in answer.headers.keys().map(|name| name.as_str()) {
+            let is_readable = ALWAYS_READABLE.contains(&name) || exposed.contains(&name);
+            assert!(is_readable, "{method} {path}: {name} is not in {exposed:?}");
+        }
+        answer
+    };
+    let limit = json!({"key": "stripe", "rate": {"limit": 1, "period": "PT1M"}});
+    let job = json!({"type": "a.b", "args": [], "options": {"queue": "q", "rate_limit": limit}});
+    assert_ne!(send("POST", "/v1/jobs", Some(job)).await.expect(201).header("location"), "");
+    let limit = send("GET", "/v1/rate-limits/stripe", None).await.expect(200);
+    assert_ne!((limit.header("x-ratelimit-limit"), limit.header("x-ratelimit-reset")), ("", ""));
+    send("DELETE", "/v1/queues", None).await.expect(405);
+    send("GET", "/v1/jobs/none", None).await;
+    let bound = json!({"backpressure": {"max_depth": 1, "strategy": "reject"}});
+    send("PUT", "/v1/queues/full/config", Some(bound)).await.expect(200);
+    let job = json!({"type": "a.b", "args": [], "options": {"queue": "full"}});
+    send("POST", "/v1/jobs", Some(job.clone())).await.expect(201);
+    let full = send("POST", "/v1/jobs", Some(job)).await.expect(429);
+    assert_ne!((full.header("retry-after"), full.header("x-ojs-queue-bound")), ("", ""));
+}
+
 #[tokio::test]
 async fn with_keys_a_page_needs_one_and_names_do_not_matter() {
     let app = crate::auth::guarded().await;

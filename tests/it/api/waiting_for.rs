@@ -89,9 +89,24 @@ async fn limits_of_queues_and_tenants_are_named_as_well() {
     let job = json!({"type": "a.b", "args": [], "queue": "q", "meta": {"tenant_id": "acme"}});
     let ids = [app.client.enqueue(job.clone()).await, app.client.enqueue(job).await];
     app.client.fetch("q", 9).await;
-    let waits = waiting_for(&app, &ids[1]).await;
-    let [reason, tenant, limit] = ["reason", "tenant", "limit"].map(|name| waits[name].as_str().unwrap_or_default());
-    assert_eq!((reason, tenant, limit), ("tenant_limit", "acme", "max_concurrency"), "{waits}");
+    let expected =
+        |since: &str| json!({"reason": "tenant_limit", "tenant": "acme", "limit": "max_concurrency", "since": since});
+    let noon = "2027-01-15T08:00:00.000Z";
+    assert_eq!(waiting_for(&app, &ids[1]).await, expected(noon));
+
+    // A second lane that stops at the limit does not change since when it holds jobs back.
+    app.clock.advance(1000);
+    let job = json!({"type": "a.b", "args": [], "queue": "other", "meta": {"tenant_id": "acme"}});
+    let other = app.client.enqueue(job).await;
+    app.client.fetch("other", 9).await;
+    for id in [&ids[1], &other] {
+        assert_eq!(waiting_for(&app, id).await, expected(noon));
+    }
+    // The next job held back alone begins a new time.
+    app.client.ack(&ids[0]).await.expect(200);
+    assert_eq!(app.client.fetch("q", 9).await.job_ids(), [&*ids[1]]);
+    app.client.fetch("other", 9).await;
+    assert_eq!(waiting_for(&app, &other).await, expected("2027-01-15T08:00:01.000Z"));
 }
 
 #[tokio::test]

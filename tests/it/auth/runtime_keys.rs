@@ -67,6 +67,9 @@ async fn a_key_is_rotated_without_a_gap_and_revoked_everywhere() {
         .await;
     }
     admin.delete(&format!("/v1/admin/keys/{old_id}")).await.expect(200);
+    let told = admin.get("/v1/events?types=auth.key_revoked").await.expect(200);
+    let expected = json!({"key_id": old_id, "name": "billing", "role": "operator", "by": "admin"});
+    assert_eq!(told.at("/events/0/data"), &expected, "{}", told.text);
     Caller::new(&app.client, &old).get("/v1/queues").await.expect(401);
     Caller::new(&app.client, &new).get("/v1/queues").await.expect(200);
     eventually("the other process has read the keys", async || {

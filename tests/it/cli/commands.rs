@@ -35,6 +35,36 @@ fn help_has_examples_and_version_names_the_commit() {
 }
 
 #[test]
+fn errors_on_the_command_line_exit_with_64() {
+    let directory = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["serve", "--bogus"][..],
+        &["frobnicate"],
+        &[],
+        &["keys", "revoke"],
+        &["keys", "create", "x", "--role", "king", "--offline"],
+    ] {
+        let output = fairgate(directory.path(), arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    }
+    for arguments in [&["--help"][..], &["--version"], &["keys", "create", "--help"], &["help"]] {
+        let output = fairgate(directory.path(), arguments);
+        assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{arguments:?}");
+        assert!(!output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configuration_file_that_is_missing_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["check", "--config", "/nonexistent"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.starts_with("error: cannot read the configuration file /nonexistent: "), "{said}");
+}
+
+#[test]
 fn check_reports_all_errors_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let file = "[server]\nlisten = \"localhost\"\nrolls = [\"api\"]\n\n[limits]\nmax_batch = 0\n\n[store]\nurl = \"redis://:geheim@h\"\n";

@@ -58,6 +58,29 @@ async fn an_error_that_repeats_is_logged_once_with_a_count() {
 }
 
 #[tokio::test]
+async fn a_pause_is_logged_once() {
+    let redis = TestRedis::start();
+    let file = redis.directory().join("fairgate.toml");
+    std::fs::write(&file, "[[plan]]\nname = \"r\"\ntypes = [\"t.*\"]\n").unwrap();
+    let mut process = Process::serve(&["--config", file.to_str().unwrap(), "--redis", &redis.url()]).await;
+    for path in ["/v1/queues/q", "/v1/admin/queues/q", "/v1/admin/planner/r"] {
+        for action in ["resume", "pause", "pause", "resume", "resume"] {
+            process.client.post(&format!("{path}/{action}"), json!({})).await.expect(200);
+        }
+    }
+    process.terminate();
+    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    let logged = messages(&process);
+    let changes: Vec<&str> = logged
+        .iter()
+        .map(String::as_str)
+        .filter(|line| line.ends_with("paused") || line.ends_with("resumed"))
+        .collect();
+    let [queue, rule] = [["queue paused", "queue resumed"], ["plan rule paused", "plan rule resumed"]];
+    assert_eq!(changes, [queue, queue, rule].concat());
+}
+
+#[tokio::test]
 async fn the_ready_command_asks_the_server_of_the_configuration() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
@@ -75,6 +98,31 @@ async fn the_ready_command_asks_the_server_of_the_configuration() {
     let ask = || fairgate(directory.path(), &["ready"], &[("FAIRGATE_SERVER__LISTEN", &address)]);
     eventually("the log says why it is not ready", async || said(&ask()).contains("the store is not available")).await;
     assert_eq!(ask().status.code(), Some(1));
+    // Kubernetes would restart all replicas in an outage of Redis if liveness depended on it.
+    waiting.client.get(&liveness_path()).await.expect(200);
+}
+
+/// The path of the liveness probe in the deployment for Kubernetes.
+fn liveness_path() -> String {
+    let text = deployment("kubernetes/service.yaml");
+    let probe = text.lines().find(|line| line.contains("livenessProbe: ")).expect("a liveness probe");
+    let path = probe.split_once("httpGet: { path: ").and_then(|(_, rest)| rest.split_once(',')).expect("a path");
+    path.0.to_owned()
+}
+
+fn deployment(name: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(root.join("deploy").join(name)).unwrap()
+}
+
+#[test]
+fn deployments_ask_for_readiness_with_the_command() {
+    for name in ["kubernetes/service.yaml", "kubernetes/sidecar.yaml"] {
+        let text = deployment(name);
+        let probes: Vec<&str> = text.lines().filter(|line| line.contains("readinessProbe: ")).collect();
+        assert_eq!(probes.len(), 1, "{name}");
+        assert!(probes[0].contains("exec: { command: [fairgate, ready] }"), "{name}: {}", probes[0]);
+    }
 }
 
 /// Reads the standard output of a server that creates the first key.
@@ -141,9 +189,23 @@ fn an_unusable_directory_is_named_with_a_remedy() {
     std::fs::write(directory.path().join("file"), "").unwrap();
     let output = fairgate(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--data-dir", "file/data"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    for part in ["cannot use the data directory", "file/data", "--data-dir", "store.url"] {
+    let path = directory.path().canonicalize().unwrap().join("file/data");
+    for part in ["cannot use the data directory", path.to_str().unwrap(), "--data-dir", "store.url"] {
         assert!(said(&output).contains(part), "{}", said(&output));
     }
+    assert_eq!(said(&output).matches("os error").count(), 1, "{}", said(&output));
+}
+
+#[test]
+fn a_command_says_that_it_waits_for_redis() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = [("FAIRGATE_STORE__URL", "redis://:hunter2@127.0.0.1:1"), ("FAIRGATE_STORE__CALL_TIMEOUT", "1s")];
+    let output = fairgate(directory.path(), &["keys", "list"], &env);
+    let said = said(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(1), 2), "{said}");
+    assert_eq!(lines[0], "waiting up to 1s for Redis at redis://:***@127.0.0.1:1", "{said}");
+    assert!(lines[1].starts_with("error: "), "{said}");
 }
 
 #[tokio::test]
@@ -158,17 +220,15 @@ async fn keys_create_reports_where_the_key_is() {
 /// Files meant for copying are safe: no open server, and no image tag that moves.
 #[test]
 fn deployments_have_keys_and_pinned_images() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |name: &str| std::fs::read_to_string(root.join("deploy").join(name)).unwrap();
     for name in ["Dockerfile", "compose.yaml", "kubernetes/service.yaml", "kubernetes/sidecar.yaml"] {
-        let text = read(name);
+        let text = deployment(name);
         assert!(!text.contains("insecure") && !text.contains(":latest"), "{name}");
         for image in text.lines().filter_map(|line| line.trim().strip_prefix("image: ").or(line.strip_prefix("FROM ")))
         {
             assert!(image.contains(':') && image.chars().any(|letter| letter.is_ascii_digit()), "{name}: {image}");
         }
     }
-    let path = root.join("deploy/prometheus/prometheus.yml");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/prometheus/prometheus.yml");
     let checked = Command::new("promtool").args(["check", "config", "--syntax-only"]).arg(path).output();
     let checked = checked.expect("promtool runs; scripts/test installs it");
     assert!(checked.status.success(), "{}", said(&checked));

@@ -60,7 +60,7 @@ async fn shows_request_response_and_the_weight_of_each_tenant() {
         "200 OK (application/json)",
         r#""stranger":9"#,
         "3 of 5 tenants got a weight",
-        "1 ids in the answer were not asked for",
+        "1 id in the answer was not asked for",
     ] {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }

@@ -1,6 +1,6 @@
 //! The gate: nothing is promoted into a main queue that is slow or full, and the gate opens again automatically.
 
-use super::{by_hand, depth, planning, registry, rounds, rule, serving, stage, status, work, work_off};
+use super::{by_hand, depth, planning, registry, rounds, rule, rulebook, serving, stage, status, work, work_off};
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
@@ -79,19 +79,100 @@ async fn a_change_is_reported_once() {
     for _ in 0..4 {
         planner.run("r").await.unwrap();
     }
-    let reported = async || {
-        let page = app.client.get("/v1/events?types=planner.gate_*").await.expect(200);
-        let shown =
-            |event: &Value| [&event["type"], &event["data"]["queue"], &event["data"]["reason"]].map(Clone::clone);
-        page.at("/events").as_array().unwrap().iter().map(shown).collect::<Vec<_>>()
-    };
-    let closed = ["planner.gate_closed", "q", "depth"].map(Value::from);
-    assert_eq!(reported().await, std::slice::from_ref(&closed));
+    assert_eq!(gate_events(&app).await, [closed()]);
     work(&app.client, 7).await;
     app.clock.advance(60_000);
     planner.run("r").await.unwrap();
-    let opened = ["planner.gate_opened".into(), "q".into(), Value::Null];
-    assert_eq!(reported().await, [closed, opened]);
+    assert_eq!(gate_events(&app).await, [closed(), opened()]);
+}
+
+/// Type, queue and reason of each event about a gate, oldest first.
+async fn gate_events(app: &TestApp) -> Vec<[Value; 3]> {
+    let page = app.client.get("/v1/events?types=planner.gate_*").await.expect(200);
+    let shown = |event: &Value| [&event["type"], &event["data"]["queue"], &event["data"]["reason"]].map(Clone::clone);
+    page.at("/events").as_array().unwrap().iter().map(shown).collect()
+}
+
+fn closed() -> [Value; 3] {
+    ["planner.gate_closed", "q", "depth"].map(Value::from)
+}
+
+fn opened() -> [Value; 3] {
+    ["planner.gate_opened".into(), "q".into(), Value::Null]
+}
+
+/// Works until so many jobs are done, while the clock advances, but not by as much as a minute.
+async fn work_off_slowly(app: &TestApp, jobs: usize) {
+    let mut done = 0;
+    eventually("all jobs are done", async || {
+        app.clock.advance(20);
+        done += work(&app.client, 50).await.len();
+        done >= jobs
+    })
+    .await;
+}
+
+/// No round runs any more, so the scheduler reports the opening that was held back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_opening_is_reported_after_the_last_round() {
+    let rule = eager(|rule| rule.max_depth = 7);
+    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |config| config.plan = vec![rule]).await;
+    stage(&app, &[("a", 20)]).await;
+    eventually("it is closed", async || {
+        app.clock.advance(20);
+        gate_events(&app).await == [closed()]
+    })
+    .await;
+    work_off_slowly(&app, 20).await;
+    assert_eq!(gate_events(&app).await, [closed()], "at most one report a minute");
+    app.clock.advance(60_000);
+    eventually("the opening is reported", async || gate_events(&app).await == [closed(), opened()]).await;
+}
+
+/// A change of the rule replaces its round runner, but not what was reported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_opening_by_a_change_of_the_rule_is_reported() {
+    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |_| {}).await;
+    let book = rulebook(&app.app.store, &[]);
+    book.put(eager(|rule| rule.max_depth = 7)).await.unwrap();
+    stage(&app, &[("a", 20)]).await;
+    eventually("it is closed", async || {
+        app.clock.advance(20);
+        gate_events(&app).await == [closed()]
+    })
+    .await;
+    book.put(eager(|rule| rule.max_depth = 100)).await.unwrap();
+    work_off_slowly(&app, 20).await;
+    app.clock.advance(60_000);
+    eventually("the opening is reported", async || gate_events(&app).await == [closed(), opened()]).await;
+}
+
+/// No round reads the gate of a queue without staged jobs.
+#[tokio::test]
+async fn an_opening_is_reported_after_staged_jobs_were_cancelled() {
+    let rule = by_hand(10, |rule| rule.max_depth = 7);
+    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |config| {
+        config.plan = vec![rule.clone()];
+        config.server.roles = vec![Role::Api];
+    })
+    .await;
+    let planner = registry(&app.app.store, &[rule]);
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    let staged = super::push(&app.client, "a", 20).await;
+    app.app.store.pause_rule("r", false, "test").await.unwrap();
+    for _ in 0..2 {
+        planner.run("r").await.unwrap();
+    }
+    assert_eq!(gate_events(&app).await, [closed()]);
+    for id in &staged[7..] {
+        app.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
+    }
+    app.clock.advance(60_000);
+    assert!(matches!(planner.run("r").await.unwrap(), Some(RoundAttempt::Empty)));
+    assert_eq!(gate_events(&app).await, [closed()], "the main queue is still full");
+    work(&app.client, 1).await;
+    assert!(matches!(planner.run("r").await.unwrap(), Some(RoundAttempt::Empty)));
+    assert_eq!(gate_events(&app).await, [closed(), opened()]);
 }
 
 #[tokio::test]

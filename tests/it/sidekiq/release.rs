@@ -304,6 +304,7 @@ async fn it_is_refused_while_a_process_takes_jobs_in() {
             && said.contains("imports jobs from queue:stage and"),
         "{said}"
     );
+    assert_eq!(String::from_utf8_lossy(&refused.stdout), "", "nothing was counted");
     assert_eq!(staged(&app.client).await, 1);
     let unknown = release(&redis, "staging_queue = \"stage\"", &["legaci"]).await;
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("it has legacy"));

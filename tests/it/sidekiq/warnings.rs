@@ -103,6 +103,39 @@ async fn a_tenant_key_that_matches_nothing_is_reported_with_the_shape_of_the_arg
 }
 
 #[tokio::test]
+async fn a_tenant_key_that_matches_nothing_is_logged_with_proper_fields() {
+    let redis = TestRedis::start();
+    let file = redis.directory().join("fairgate.toml");
+    let text = r#"
+[[main_queue]]
+name = "legacy"
+kind = "sidekiq"
+staging_queue = "stage"
+
+[[plan]]
+name = "r"
+types = ["HeavyJob"]
+main_queue = "legacy"
+queue = "heavy"
+tenant_key = "args.0.account_id"
+"#;
+    std::fs::write(&file, text).unwrap();
+    let process = Process::serve(&["--config", file.to_str().unwrap(), "--redis", &redis.url()]).await;
+    let job = json!({"class": "HeavyJob", "args": [{"accountId": 7}], "jid": "1"}).to_string();
+    redis.command::<i64>(&["LPUSH", "queue:stage", &job]).await;
+    let line = || {
+        let log = process.logged();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.into_iter().find(|line| line["message"].as_str().is_some_and(|text| text.starts_with("tenant_key finds")))
+    };
+    eventually("it is logged", async || line().is_some()).await;
+    let line = line().unwrap();
+    let shown = ["rule", "class", "tenant_key", "args"].map(|field| line[field].as_str().unwrap_or_default());
+    assert_eq!(shown, ["r", "HeavyJob", "args.0.account_id", "[{accountId: number}]"], "{line}");
+    assert_eq!(line["details"], Value::Null, "{line}");
+}
+
+#[tokio::test]
 async fn a_staged_job_is_found_by_its_jid() {
     let app = beside(&[all_at_once()], draining()).await;
     app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);

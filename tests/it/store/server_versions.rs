@@ -34,6 +34,7 @@ on_both_servers! {
     jobs_survive_a_restart_of_the_server,
     a_full_server_is_a_503,
     an_enqueue_is_stored_once_although_its_connections_break,
+    doctor_names_the_server,
 }
 
 async fn app(version: ServerVersion, clock: Clock, change: impl FnOnce(&mut Config)) -> TestApp {
@@ -264,4 +265,16 @@ async fn an_enqueue_is_stored_once_although_its_connections_break(version: Serve
     }
     let stats = app.client.get("/v1/queues/q/stats").await.expect(200);
     assert_eq!(stats.at("/queue/available"), &json!(20));
+}
+
+async fn doctor_names_the_server(version: ServerVersion) {
+    let redis = tokio::task::spawn_blocking(move || TestRedis::of_version(version)).await.unwrap();
+    let arguments = ["doctor", "--redis", &redis.url()];
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_fairgate")).args(arguments).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected = match version {
+        ServerVersion::Redis6 => "  ok  Redis 6.2.",
+        ServerVersion::Valkey9 => "  ok  Valkey 9.1.",
+    };
+    assert!(said.lines().any(|line| line.starts_with(expected)), "{said}");
 }

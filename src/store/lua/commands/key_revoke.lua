@@ -33,7 +33,9 @@ local function run()
     if managers < 2 then return 'last' end
   end
   call('HDEL', key, id)
-  emit('auth.key_revoked', subject(id), '"by":' .. by)
+  local _, role, _, _, name = match(record, KEY)
+  local details = name and '"name":"' .. name .. '","role":"' .. role .. '",' or ''
+  emit('auth.key_revoked', subject(id), details .. '"by":' .. by)
   signal('keys')
   commit()
   return 'ok'

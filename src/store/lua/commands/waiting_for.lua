@@ -36,7 +36,7 @@ end
 -- break.
 local function stopped_by(limit)
   local strategy, periods = match(limit.stored.held or '', '^(%S+) (.*)$')
-  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or ''}
+  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or limit.stored.since or ''}
 end
 
 local function available(job)

@@ -25,6 +25,7 @@
 -- later, turn        the same of starts to which jobs were postponed
 -- n, w               number of available jobs; number of waiting lanes
 -- hit                why the limit's queue is stopped; a tenant's limit: when it last stopped one
+-- since              a tenant's limit: when lanes began to wait for it
 -- xS                 number of times that part S of the limit began to stop jobs
 -- held               when the limit held jobs back (`limits/held_time`)
 --

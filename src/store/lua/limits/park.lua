@@ -59,10 +59,15 @@ end
 
 -- Reports that a tenant is at its concurrency limit. A busy tenant reaches the limit with each
 -- start, so this is reported again only after a pause.
+-- The lane that was stopped already counts as waiting.
 local function report_tenant_stopped(limit, owner, number, current)
   local since = tonumber(limit.hit or nil)
   limit.hit = ctx.now_text
-  call('HSET', limit.name, 'hit', ctx.now_text)
+  if limit.waiting == 1 then -- no other lane waits for it
+    call('HSET', limit.name, 'hit', ctx.now_text, 'since', ctx.now_text)
+  else
+    call('HSET', limit.name, 'hit', ctx.now_text)
+  end
   if since and ctx.now - since < TOLD_AGAIN_MS then return end
   report_metric('tenant', owner, 'max_concurrency', 0)
   tenant_exceeded(owner, 'max_concurrency', current, number, 'held')
