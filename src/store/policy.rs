@@ -33,7 +33,7 @@ impl Store {
             command.arg(policy.limits.len());
             policy.limits.iter().for_each(|rule| _ = command.arg(rule.key().stored()).arg(rule.quota.packed()));
         };
-        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?, "policy")? == 1)
     }
 }
 

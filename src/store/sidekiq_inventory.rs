@@ -40,10 +40,7 @@ impl Sidekiq {
 
     /// Returns the version of the Sidekiq's Redis.
     pub async fn redis_version(&self) -> Result<String, Error> {
-        let info = match self.ask(&["INFO", "server"]).await? {
-            Value::VerbatimString { text, .. } => text,
-            other => reply::text(other),
-        };
+        let info = reply::text(self.ask(&["INFO", "server"]).await?, "INFO")?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         Ok(version.unwrap_or("of unknown version").trim().to_owned())
     }
@@ -60,7 +57,7 @@ impl Sidekiq {
     pub async fn totals(&self) -> Result<SidekiqTotals, Error> {
         let number = async |verb: &str, key: &str| {
             let key = format!("{}{key}", self.prefix());
-            Ok::<u64, Error>(reply::number(self.ask(&[verb, &key]).await?).max(0) as u64)
+            Ok::<u64, Error>(reply::number_or_zero(self.ask(&[verb, &key]).await?, verb)?.max(0) as u64)
         };
         Ok(SidekiqTotals {
             processed: number("GET", "stat:processed").await?,
@@ -84,7 +81,7 @@ impl Sidekiq {
     /// Returns the number of jobs in a queue.
     pub async fn depth(&self, queue: &str) -> Result<u64, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
-        Ok(reply::number(self.ask(&["LLEN", &key]).await?).max(0) as u64)
+        Ok(reply::number(self.ask(&["LLEN", &key]).await?, "LLEN")?.max(0) as u64)
     }
 
     /// Returns the classes for which the gem has staged jobs.
@@ -96,7 +93,7 @@ impl Sidekiq {
         for _ in 0..MOST_SCANS {
             let words = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", &SCANNED.to_string()];
             let [next, keys] = reply::parts(self.ask(&words).await?, "SCAN")?;
-            cursor = reply::text(next);
+            cursor = reply::text(next, "SCAN")?;
             for key in reply::texts(keys, "SCAN")? {
                 let Some(class) = key.strip_prefix(&head).and_then(|rest| rest.strip_suffix(tail)) else { continue };
                 let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "HGETALL")?;
