@@ -121,13 +121,13 @@ fn ended(record: &str) -> Option<(&str, EndedJobs)> {
 impl Entry {
     fn read(entry: Value) -> Result<Entry, Error> {
         let [id, fields] = reply::parts(entry, "activity")?;
-        let mut read = Entry { id: reply::text(id), ..Entry::default() };
+        let mut read = Entry { id: reply::text(id, "activity")?, ..Entry::default() };
         let mut fields = reply::array(fields, "activity")?.into_iter();
         while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
             match name {
-                Value::BulkString(name) if name == b"t" => read.ms = reply::number(value),
+                Value::BulkString(name) if name == b"t" => read.ms = reply::number(value, "activity")?,
                 Value::BulkString(name) if name == b"e" => {
-                    let records = reply::text(value);
+                    let records = reply::text(value, "activity")?;
                     read.activity = event::activity(&records).filter_map(self::read).collect();
                     for (queue, ended) in event::records(&records).filter_map(ended) {
                         match read.ended.iter_mut().find(|(known, _)| known == queue) {
@@ -149,13 +149,13 @@ impl Store {
     pub(super) async fn sum_activity(&self) -> Result<bool, Error> {
         let mut command = redis::cmd("HEXISTS");
         command.arg(self.core.keys.state()).arg("throttled");
-        if reply::number(self.core.command("fold", command).await?) == 0 {
+        if reply::number(self.core.command("fold", command).await?, "activity")? == 0 {
             return Ok(false);
         }
         for _ in 0..MOST_PAGES {
             let mut command = redis::cmd("GET");
             command.arg(self.core.keys.folded());
-            let mut folded = reply::text(self.core.command("fold", command).await?);
+            let mut folded = reply::text(self.core.command("fold", command).await?, "activity")?;
             let mut command = redis::cmd("XRANGE");
             let from = if folded.is_empty() { "-".to_owned() } else { format!("({folded}") };
             command.arg(self.core.keys.events()).arg(from).arg("+").arg("COUNT").arg(ENTRIES);
@@ -213,7 +213,7 @@ impl Store {
         }
         let answer =
             ACTIVITY_ADD.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&words)).await?;
-        Ok(reply::number(answer) == 1)
+        Ok(reply::number(answer, "activity_add")? == 1)
     }
 
     /// Returns the numbers of jobs that ended in a minute. `queues` are names in the store.

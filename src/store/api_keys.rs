@@ -71,7 +71,7 @@ impl Store {
             command.arg(&key.name).arg(u8::from(managed)).arg(of_name).arg(MOST);
             command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
         };
-        match reply::text(KEY_ADD.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(KEY_ADD.call(&self.core.connection, fill).await?, "key_add")?.as_str() {
             "ok" => Ok(AddKeyOutcome::Added),
             "full" => Ok(AddKeyOutcome::Full { most: MOST }),
             "differs" => Ok(AddKeyOutcome::Differs),
@@ -88,7 +88,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };
-        match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?, "key_revoke")?.as_str() {
             "ok" => Ok(RevokeKeyOutcome::Revoked),
             "missing" => Ok(RevokeKeyOutcome::Missing),
             "last" => Ok(RevokeKeyOutcome::Last),

@@ -34,9 +34,9 @@ impl Store {
                     self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair)).arg(most_at_once);
                 };
                 let [next, compared, found] = reply::parts(AUDIT.call(&self.core.connection, fill).await?, "audit")?;
-                audit.compared += reply::number(compared) as u64;
+                audit.compared += reply::number(compared, "audit")? as u64;
                 audit.differences.extend(reply::texts(found, "audit")?.chunks_exact(4).map(difference));
-                cursor = reply::text(next);
+                cursor = reply::text(next, "audit")?;
                 pause().await;
                 if cursor == "0" {
                     break;

@@ -104,7 +104,7 @@ impl Store {
                 command.arg(MOST_CRONS);
             })
             .await?;
-        match reply::text(answer).as_str() {
+        match reply::text(answer, "cron_register")?.as_str() {
             "created" => Ok(RegisterCronOutcome::Created),
             "changed" => Ok(RegisterCronOutcome::Changed),
             "stale" => Ok(RegisterCronOutcome::Stale),
@@ -179,10 +179,10 @@ impl Store {
         let mut parts = reply::array(answer, "cron_list")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let mut page = CronPage {
-            now: reply::number(next()),
-            first: time(&reply::text(next())),
-            total: reply::number(next()) as usize,
-            outdated: Some(reply::text(next())).filter(|shift| !shift.is_empty()),
+            now: reply::number(next(), "cron_list")?,
+            first: time(&reply::text(next(), "cron_list")?),
+            total: reply::number(next(), "cron_list")? as usize,
+            outdated: Some(reply::text(next(), "cron_list")?).filter(|shift| !shift.is_empty()),
             crons: Vec::new(),
         };
         while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {
@@ -190,11 +190,11 @@ impl Store {
             let [document, version, created, last, runs, _job] =
                 <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("cron_list"))?;
             page.crons.push(StoredCron {
-                name: reply::text(name),
+                name: reply::text(name, "cron_list")?,
                 document,
                 version,
-                created: created.parse().unwrap_or(0),
-                next: time(&reply::text(score)),
+                created: reply::parse(&created, "cron_list")?,
+                next: time(&reply::text(score, "cron_list")?),
                 last: time(&last),
                 runs: runs.parse().unwrap_or(0),
             });
@@ -227,23 +227,27 @@ impl Store {
             })
             .await?;
         let mut parts = reply::array(answer, "cron_fire")?.into_iter();
-        let tag = parts.next().map(reply::text).unwrap_or_default();
+        let tag = reply::text(parts.next().unwrap_or(Value::Nil), "cron_fire")?;
         let mut next = || parts.next().unwrap_or(Value::Nil);
         match (tag.as_str(), request) {
-            ("ok", Some(request)) => match jobs::enqueued(&self.core, "cron_fire", &reply::text(next()), request.jobs)?
-            {
-                Enqueued::Stored(records) => {
-                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
-                    Ok(FireCronOutcome::Stored(Box::new(record)))
+            ("ok", Some(request)) => {
+                match jobs::enqueued(&self.core, "cron_fire", &reply::text(next(), "cron_fire")?, request.jobs)? {
+                    Enqueued::Stored(records) => {
+                        let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
+                        Ok(FireCronOutcome::Stored(Box::new(record)))
+                    }
+                    // the script reports all other outcomes as skipped
+                    _ => Err(Error::unreadable("cron_fire")),
                 }
-                // the script reports all other outcomes as skipped
-                _ => Err(Error::unreadable("cron_fire")),
-            },
+            }
             ("gone", _) => Ok(FireCronOutcome::Gone),
             ("stale", _) => Ok(FireCronOutcome::Stale),
             ("skipped", _) => {
-                let why = reply::text(next());
-                Ok(FireCronOutcome::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
+                let why = reply::text(next(), "cron_fire")?;
+                Ok(FireCronOutcome::Skipped {
+                    why,
+                    job: Some(reply::text(next(), "cron_fire")?).filter(|job| !job.is_empty()),
+                })
             }
             _ => Err(Error::unreadable("cron_fire")),
         }

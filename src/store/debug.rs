@@ -75,11 +75,11 @@ impl Store {
     }
 
     async fn show(&self, shown: &mut Map<String, Value>, key: String, format: Format) -> Result<(), Error> {
-        let kind = reply::text(self.ask(&["TYPE"], &key).await?);
+        let kind = reply::text(self.ask(&["TYPE"], &key).await?, "debug")?;
         let most = (MOST_SHOWN - 1).to_string();
         let (content, size) = match kind.as_str() {
             "string" => {
-                let text = reply::text(self.ask(&["GET"], &key).await?);
+                let text = reply::text(self.ask(&["GET"], &key).await?, "debug")?;
                 (decoded(&text, format), None)
             }
             "hash" => {
@@ -89,18 +89,18 @@ impl Store {
             }
             "list" => {
                 let texts = reply::texts(self.ask(&["LRANGE", "0", &most], &key).await?, "debug")?;
-                let size = reply::number(self.ask(&["LLEN"], &key).await?) as usize;
+                let size = reply::number(self.ask(&["LLEN"], &key).await?, "debug")? as usize;
                 (texts.iter().map(|text| decoded(text, format)).collect(), Some(size))
             }
             "set" => {
                 let count = MOST_SHOWN.to_string();
                 let texts = reply::texts(self.ask(&["SRANDMEMBER", &count], &key).await?, "debug")?;
-                let size = reply::number(self.ask(&["SCARD"], &key).await?) as usize;
+                let size = reply::number(self.ask(&["SCARD"], &key).await?, "debug")? as usize;
                 (texts.iter().map(|text| decoded(text, format)).collect(), Some(size))
             }
             "zset" => {
                 let pairs = reply::texts(self.ask(&["ZRANGE", "0", &most, "WITHSCORES"], &key).await?, "debug")?;
-                let size = reply::number(self.ask(&["ZCARD"], &key).await?) as usize;
+                let size = reply::number(self.ask(&["ZCARD"], &key).await?, "debug")? as usize;
                 let member = |pair: &[String]| json!({"member": decoded(&pair[0], format), "score": pair[1]});
                 (pairs.chunks_exact(2).map(member).collect(), Some(size))
             }
@@ -110,7 +110,7 @@ impl Store {
         if let Some(size) = size {
             entry.insert("size".to_owned(), size.into());
         }
-        let ttl_ms = reply::number(self.ask(&["PTTL"], &key).await?);
+        let ttl_ms = reply::number(self.ask(&["PTTL"], &key).await?, "debug")?;
         if ttl_ms >= 0 {
             entry.insert("ttl_ms".to_owned(), ttl_ms.into());
         }
@@ -126,13 +126,13 @@ impl Store {
         format: Format,
     ) -> Result<(), Error> {
         if let value @ Reply::BulkString(_) = self.ask(&["HGET", field], key).await? {
-            shown.insert(format!("{key}[{field}]"), decoded(&reply::text(value), format));
+            shown.insert(format!("{key}[{field}]"), decoded(&reply::text(value, "debug")?, format));
         }
         Ok(())
     }
 
     async fn show_score(&self, shown: &mut Map<String, Value>, key: &str, member: &str) -> Result<(), Error> {
-        let score = reply::text(self.ask(&["ZSCORE", member], key).await?);
+        let score = reply::text(self.ask(&["ZSCORE", member], key).await?, "debug")?;
         if !score.is_empty() {
             shown.insert(format!("{key}[{member}]"), time_or_text(&score));
         }

@@ -225,12 +225,12 @@ impl Store {
 /// Parses a stream entry. Returns its id and its events after `after` in the given order.
 fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
     let mut parts = reply::array(entry, "events")?.into_iter();
-    let id = parts.next().map(reply::text).unwrap_or_default();
+    let id = reply::text(parts.next().unwrap_or_default(), "events")?;
     let fields = reply::texts(parts.next().unwrap_or_default(), "events")?;
     let field = |name: &str| fields.chunks_exact(2).find(|pair| pair[0] == name).map_or("", |pair| pair[1].as_str());
     let (ms, entry) = id.split_once('-').ok_or_else(|| Error::unreadable("events"))?;
-    let (ms, entry) = (ms.parse().unwrap_or(0), entry.parse().unwrap_or(0));
-    let time = field("t").parse().unwrap_or(0);
+    let (ms, entry) = (reply::parse(ms, "events")?, reply::parse(entry, "events")?);
+    let time = reply::parse(field("t"), "events")?;
     let places = (0..=u16::MAX).map(|position| Place { ms, entry, position });
     let records = codec::event::records(field("e")).zip(places);
     let is_behind = |place: &Place| after.is_none_or(|after| order.comes_behind(place, &after));

@@ -85,7 +85,7 @@ impl Sidekiq {
             command.arg(0).arg(self.fairplay_prefix(class)).arg(owner).arg(self.prefix());
             command.arg(&class.planner_queue).arg(&payload);
         };
-        Ok(reply::number(FAIRPLAY_YIELD.call(&self.connection, fill).await?) == 1)
+        Ok(reply::number(FAIRPLAY_YIELD.call(&self.connection, fill).await?, "fairplay_yield")? == 1)
     }
 
     /// Returns true if a Sidekiq process reports that the gem's planner runs for the class.

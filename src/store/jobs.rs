@@ -107,11 +107,10 @@ impl BatchCommand for EnqueueCommand {
         self.core.metrics.group(Self::COMMAND, requests.len());
         let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, &requests, again);
         let answers = reply::array(ENQUEUE.call(&self.core.connection, fill).await?, "enqueue")?;
-        Ok(answers
-            .into_iter()
-            .zip(requests)
-            .map(|(answer, request)| enqueued(&self.core, "enqueue", &reply::text(answer), request.jobs))
-            .collect())
+        let read = |(answer, request): (_, EnqueueRequest)| {
+            enqueued(&self.core, Self::COMMAND, &reply::text(answer, Self::COMMAND)?, request.jobs)
+        };
+        Ok(answers.into_iter().zip(requests).map(read).collect())
     }
 }
 
@@ -220,19 +219,19 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
             }
             Ok(Enqueued::Stored(records))
         }
-        "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        "duplicate" => Ok(Enqueued::Duplicate { index: reply::parse(next()?, command)?, id: next()?.to_owned() }),
         "exists" => {
-            let index = next()?.parse().unwrap_or(0);
+            let index = reply::parse(next()?, command)?;
             Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
         }
         "full" => {
             let rule = next()?.to_owned();
-            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            let mut number = || reply::parse::<u64>(next()?, command);
             Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
         }
         "bound" => {
             let queue = next()?.to_owned();
-            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            let mut number = || reply::parse::<u64>(next()?, command);
             let (depth, most) = (number()?, number()?);
             Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }

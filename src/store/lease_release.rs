@@ -73,7 +73,7 @@ impl Core {
             self.begin(command).arg(&*call.slot).arg(call.number);
             replayable.iter().for_each(|replayable| _ = command.arg(u8::from(*replayable)));
         };
-        match self.persist(&RECALL, fill).await.map(reply::number) {
+        match self.persist(&RECALL, fill).await.and_then(|reply| reply::number(reply, "recall")) {
             Ok(0) => {}
             Ok(jobs) => tracing::info!(jobs, "handed back jobs of a fetch whose reply was lost"),
             Err(error) => {

@@ -222,7 +222,7 @@ impl FetchCommand {
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
         self.core.apply_notes(notes, "fetch")?;
-        Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1, reply::texts(met, "fetch")?))
+        Ok((reply::array(answers, "fetch")?, reply::number(unfinished, "fetch")? == 1, reply::texts(met, "fetch")?))
     }
 
     /// Calls the script once. With `looks_for_due` it replies `due` if something is due. If the
@@ -284,10 +284,10 @@ impl FetchCommand {
             views => reply::array(views, "fetch")?,
         };
         if let [tag, text] = &mut views[..] {
-            let mut text = || reply::text(std::mem::replace(text, redis::Value::Nil));
+            let mut text = || reply::text(std::mem::replace(text, redis::Value::Nil), "fetch");
             match tag {
-                tag if says(tag, "error") => return Err(Error::Backend(text())),
-                tag if says(tag, "pool") => return Err(Error::OtherPool(text())),
+                tag if says(tag, "error") => return Err(Error::Backend(text()?)),
+                tag if says(tag, "pool") => return Err(Error::OtherPool(text()?)),
                 _ => {}
             }
         }

@@ -4,6 +4,7 @@ use super::script::{LIMIT_LIST, LIMIT_OVERRIDE};
 use super::{Error, Store, reply};
 use crate::job::time::At;
 use crate::job::{LimitKey, Quota, Window};
+use redis::Value;
 
 /// Largest number of limits scanned for those of one tenant or the parts of one key, most recently
 /// used first.
@@ -101,11 +102,11 @@ impl Store {
             LIMIT_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
         let mut parts = reply::array(answer, "limit_list")?.into_iter();
         let mut next = || parts.next();
-        let now = next().map(reply::number).unwrap_or_default();
-        let total = next().map(reply::number).unwrap_or_default() as u64;
+        let now = reply::number(next().unwrap_or(Value::Nil), "limit_list")?;
+        let total = reply::number(next().unwrap_or(Value::Nil), "limit_list")? as u64;
         let mut limits = Vec::new();
         while let (Some(key), Some(fields)) = (next(), next()) {
-            let key = reply::text(key);
+            let key = reply::text(key, "limit_list")?;
             let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
             limits.push(limit(key, now, &reply::texts(fields, "limit_list")?)?);
         }
@@ -151,7 +152,7 @@ impl Store {
         };
         let [outcome, notes] = reply::parts(LIMIT_OVERRIDE.call(&self.core.connection, fill).await?, "limit_override")?;
         self.core.apply_notes(notes, "limit_override")?;
-        Ok(reply::number(outcome))
+        reply::number(outcome, "limit_override")
     }
 }
 

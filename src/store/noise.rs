@@ -71,7 +71,7 @@ impl Store {
             Value::Array(parts) => {
                 parse_snapshot(Value::Array(parts)).map(|snapshot| NoisySnapshotReply::Read(Box::new(snapshot)))
             }
-            other if reply::text(other.clone()) == "held" => Ok(NoisySnapshotReply::Held),
+            other if reply::text(other.clone(), "noisy_snapshot")? == "held" => Ok(NoisySnapshotReply::Held),
             _ => Ok(NoisySnapshotReply::Idle),
         }
     }
@@ -91,7 +91,7 @@ impl Store {
                 command.arg(throttle.unwrap_or_default()).arg(kind).arg(data);
             }
         };
-        let changed = reply::number(APPLY_THROTTLES.call(&self.core.connection, fill).await?);
+        let changed = reply::number(APPLY_THROTTLES.call(&self.core.connection, fill).await?, "apply_throttles")?;
         Ok(u64::try_from(changed).unwrap_or(0))
     }
 }
@@ -121,20 +121,27 @@ fn parse_snapshot(answer: Value) -> Result<NoisySnapshot, Error> {
         figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
     };
     let seen: Vec<TenantFigures> = reply::texts(seen, "noisy_snapshot")?.chunks_exact(5).map(read).collect();
-    let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
+    let (with_jobs, of_minute) = (
+        reply::number(with_jobs, "noisy_snapshot")?.max(0) as u64,
+        reply::number(of_minute, "noisy_snapshot")?.max(0) as u64,
+    );
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
-    let lots = (reply::number(lots).max(0) as usize).min(seen.len());
+    let lots = (reply::number(lots, "noisy_snapshot")?.max(0) as usize).min(seen.len());
     let sample: Vec<usize> = (0..lots).filter(|place| seen[*place].figures.contends()).collect();
     // If the sample includes all tenants, the contenders are known exactly; otherwise every tenant
     // with jobs counts as one.
     let contenders = if with_jobs < SAMPLE as u64 { contending } else { with_jobs.max(contending) };
     let snapshot = Snapshot {
-        now: reply::number(now),
-        span: reply::number(span).max(0) as u64,
+        now: reply::number(now, "noisy_snapshot")?,
+        span: reply::number(span, "noisy_snapshot")?.max(0) as u64,
         tenants: with_jobs.max(of_minute).max(active),
         contenders,
-        total: figures(&reply::text(jobs), &reply::text(activity), reply::number(runnable).max(0) as u64),
+        total: figures(
+            &reply::text(jobs, "noisy_snapshot")?,
+            &reply::text(activity, "noisy_snapshot")?,
+            reply::number(runnable, "noisy_snapshot")?.max(0) as u64,
+        ),
         seen,
         sample,
     };

@@ -64,11 +64,13 @@ pub(super) fn observation(value: Value, command: &str) -> Result<Observation, Er
     let mut parts = reply::texts(value, command)?.into_iter();
     let queue = parts.next().ok_or_else(unreadable)?;
     let mut next = || parts.next().ok_or_else(unreadable);
-    let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
-    let (staged, waiting_tenants, depth, oldest) = (number()?, number()?, number()?, number()?);
-    let (taken, active, idle_ms) = (number()?, number()?, number()?);
-    let (total_weight, aim, staged_tenants, unknown_tenants) = (number()?, number()?, number()?, number()?);
-    let oldest = (oldest > 0).then_some(oldest as i64);
+    let number = |text: &str| Ok::<u64, Error>(reply::parse::<i64>(text, command)?.max(0) as u64);
+    let (staged, waiting_tenants, depth) = (number(&next()?)?, number(&next()?)?, number(&next()?)?);
+    let oldest = Some(next()?).filter(|text| !text.is_empty());
+    let oldest = oldest.map(|text| reply::parse(&text, command)).transpose()?;
+    let mut next = || number(&next()?);
+    let (taken, active, idle_ms) = (next()?, next()?, next()?);
+    let (total_weight, aim, staged_tenants, unknown_tenants) = (next()?, next()?, next()?, next()?);
     Ok(Observation {
         queue,
         staged,
@@ -87,4 +89,28 @@ pub(super) fn observation(value: Value, command: &str) -> Result<Observation, Er
         processes: None,
         hindrance: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Observation, Error> {
+        let words = words.iter().map(|word| Value::BulkString(word.as_bytes().to_vec()));
+        observation(Value::Array(words.collect()), "rule_status")
+    }
+
+    #[test]
+    fn an_observation_has_all_its_numbers_or_is_an_error() {
+        let words = ["mail", "5", "2", "3", "", "10", "1", "0", "2000", "8", "3", "1"];
+        let seen = read(&words).expect("an observation");
+        assert_eq!((seen.queue.as_str(), seen.staged, seen.depth, seen.oldest), ("mail", 5, 3, None));
+        assert_eq!((seen.total_weight, seen.aim, seen.staged_tenants, seen.unknown_tenants), (2000, 8, 3, 1));
+        for (place, word) in [(1, "x"), (3, ""), (4, "soon"), (11, "")] {
+            let mut words = words;
+            words[place] = word;
+            assert_eq!(read(&words).expect_err("an error").reason(), "unexpected reply to rule_status", "{place}");
+        }
+        assert!(read(&words[..11]).is_err());
+    }
 }

@@ -98,7 +98,7 @@ impl Store {
         self.core.command("origin", set).await?;
         let mut get = redis::cmd("HGET");
         get.arg(self.core.keys.state()).arg("origin");
-        Ok(reply::text(self.core.command("origin", get).await?))
+        reply::text(self.core.command("origin", get).await?, "origin")
     }
 
     /// Returns the prefix of all keys of this store.
@@ -179,7 +179,7 @@ impl Store {
     pub async fn imported_up_to(&self, inbox: &str) -> Result<u64, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.inboxes()).arg(inbox);
-        Ok(reply::number(self.core.command("inbox", command).await?).max(0) as u64)
+        Ok(reply::number_or_zero(self.core.command("inbox", command).await?, "inbox")?.max(0) as u64)
     }
 
     /// Stages the jobs of an inbox: all of them or none, and exactly once.
@@ -194,7 +194,7 @@ impl Store {
             command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
             jobs.iter().for_each(|job| jobs::push_job(command, job));
         };
-        let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?);
+        let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?, "inbox_import")?;
         match answer.as_str() {
             "taken" => return Ok(ImportOutcome::AlreadyImported),
             "released" => return Ok(ImportOutcome::Released),

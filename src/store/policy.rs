@@ -33,7 +33,7 @@ impl Store {
             command.arg(policy.limits.len());
             policy.limits.iter().for_each(|rule| _ = command.arg(rule.key().stored()).arg(rule.quota.packed()));
         };
-        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?, "policy")? == 1)
     }
 }
 
@@ -61,7 +61,7 @@ fn letters(policy: &Policy) -> String {
 /// Returns patterns and keys of the limits on job types, in the order in which they are matched.
 fn types(policy: &Policy) -> String {
     let of_type = |rule: &LimitRule| match &rule.target {
-        Target::Type(pattern) => Some((pattern.to_string(), rule.key().stored().to_string())),
+        Target::Type(pattern) => Some((pattern.clone(), rule.key().stored().clone())),
         Target::Queue(_) | Target::Key(_) => None,
     };
     wire::pairs(policy.limits.iter().filter_map(of_type))

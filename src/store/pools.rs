@@ -61,15 +61,21 @@ impl Store {
             POOL_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(pools)).await?;
         let mut parts = reply::array(answer, "pool_list")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("pool_list"));
-        let now = reply::number(next()?) / 1000;
+        let now = reply::number(next()?, "pool_list")? / 1000;
         let mut queues: BTreeMap<String, Dispatched> = BTreeMap::new();
         for (queue, active) in reply::pairs(next()?, "pool_list")? {
-            queues.insert(queue, Dispatched { active: active.parse().unwrap_or(0), ..Dispatched::default() });
+            queues.insert(
+                queue,
+                Dispatched {
+                    active: reply::parse::<i64>(&active, "pool_list")?.max(0) as u64,
+                    ..Dispatched::default()
+                },
+            );
         }
         for (field, packed) in reply::pairs(next()?, "pool_list")? {
             let Some((queue, second)) = field.rsplit_once(' ') else { continue };
             if second.parse().is_ok_and(|second: i64| second > now - WINDOW_SECONDS) {
-                let packed: u64 = packed.parse().unwrap_or(0);
+                let packed: u64 = reply::parse(&packed, "pool_list")?;
                 let queue = queues.entry(queue.to_owned()).or_default();
                 queue.jobs += packed >> 40;
                 queue.waited_ms += packed & ((1 << 40) - 1);
@@ -78,7 +84,7 @@ impl Store {
         let mut statuses = Vec::with_capacity(pools.len());
         for _ in pools {
             let [workers, jobs] = reply::parts(next()?, "pool_list")?;
-            let (workers, jobs) = (reply::number(workers), reply::number(jobs));
+            let (workers, jobs) = (reply::number(workers, "pool_list")?, reply::number(jobs, "pool_list")?);
             statuses.push(PoolStatus { active_workers: workers as u64, active_jobs: jobs as u64 });
         }
         let own = |(name, queue): (String, Dispatched)| Some((self.scope.unqualified(&name)?.to_owned(), queue));

@@ -61,13 +61,13 @@ impl Store {
             })
             .await?;
         let mut parts = reply::array(answer, "progress")?.into_iter();
-        let state = parts.next().map(reply::text).unwrap_or_default();
+        let state = reply::text(parts.next().unwrap_or(Value::Nil), "progress")?;
         match state.as_str() {
             "missing" => return Ok(ProgressOutcome::Missing),
-            "conflict" => return Ok(conflict(parts)),
+            "conflict" => return conflict(parts, "progress"),
             _ => {}
         }
-        let attempt = parts.next().map(reply::text).unwrap_or_default();
+        let attempt = reply::text(parts.next().unwrap_or(Value::Nil), "progress")?;
         read(&state, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
     }
 
@@ -104,20 +104,23 @@ impl Store {
         };
         let answer = CHECKPOINT.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "checkpoint")?.into_iter();
-        match parts.next().map(reply::text).unwrap_or_default().as_str() {
+        match reply::text(parts.next().unwrap_or(Value::Nil), "checkpoint")?.as_str() {
             "missing" => Ok(ProgressOutcome::Missing),
-            "conflict" => Ok(conflict(parts)),
+            "conflict" => conflict(parts, "checkpoint"),
             sequence => {
-                let created = parts.next().map_or(0, reply::number);
-                Ok(ProgressOutcome::Done((sequence.parse().unwrap_or(0), created)))
+                let created = reply::number(parts.next().unwrap_or(Value::Nil), "checkpoint")?;
+                Ok(ProgressOutcome::Done((reply::parse(sequence, "checkpoint")?, created)))
             }
         }
     }
 }
 
-fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> ProgressOutcome<T> {
-    let mut next = || parts.next().map(reply::text).filter(|text| !text.is_empty());
-    ProgressOutcome::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
+fn conflict<T>(parts: impl Iterator<Item = Value>, command: &str) -> Result<ProgressOutcome<T>, Error> {
+    let words: Vec<String> = parts.map(|part| reply::text(part, command)).collect::<Result<_, _>>()?;
+    let mut words = words.into_iter();
+    let state = words.next().ok_or_else(|| Error::unreadable(command))?;
+    let holder = words.next().filter(|worker| !worker.is_empty()).map(|worker| unescape(&worker));
+    Ok(ProgressOutcome::Conflict { state, holder })
 }
 
 /// Parses the stored progress: attempt, progress, data, message, time.

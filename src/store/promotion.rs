@@ -50,7 +50,7 @@ impl Store {
             weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
         };
         let answer = REWEIGH.call(&self.core.connection, fill).await?;
-        Ok(u64::try_from(reply::number(answer)).ok())
+        Ok(u64::try_from(reply::number(answer, "reweigh")?).ok())
     }
 
     /// Promotes up to `jobs` staged jobs into the main queue, in one atomic step.
@@ -68,20 +68,19 @@ impl Store {
 pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
     let mut parts = reply::texts(answer, "promote")?.into_iter();
     let tag = parts.next().unwrap_or_default();
-    let mut number = || parts.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut number = || reply::parse(&parts.next().unwrap_or_default(), "promote");
     match tag.as_str() {
         "lost" => Ok(Promoted::Lost),
         "paused" => Ok(Promoted::Paused),
         "ok" | "more" => {
-            let (promoted, left) = (number(), number());
+            let (promoted, left) = (number()?, number()?);
             let shares = parts.next().unwrap_or_default();
             let shares: Vec<&str> = wire::values(&shares).collect();
-            let served = |share: &[&str]| Served {
-                tenant: unescape(share[0]),
-                weight: Weight::from_thousandths(share[1].parse().unwrap_or(0)),
-                jobs: share[2].parse().unwrap_or(0),
+            let served = |share: &[&str]| {
+                let weight = Weight::from_thousandths(reply::parse(share[1], "promote")?);
+                Ok(Served { tenant: unescape(share[0]), weight, jobs: reply::parse(share[2], "promote")? })
             };
-            let tenants = shares.chunks_exact(3).map(served).collect();
+            let tenants = shares.chunks_exact(3).map(served).collect::<Result<_, Error>>()?;
             Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })
         }
         _ => Err(Error::unreadable("promote")),

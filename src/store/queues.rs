@@ -47,7 +47,7 @@ impl Store {
         let size = async |key: String| {
             let mut command = redis::cmd("HLEN");
             command.arg(key);
-            Ok::<u64, Error>(reply::number(self.core.command("queues", command).await?).max(0) as u64)
+            Ok::<u64, Error>(reply::number(self.core.command("queues", command).await?, "queues")?.max(0) as u64)
         };
         Ok((size(self.core.keys.queues()).await?, size(self.core.keys.paused()).await?))
     }
@@ -56,7 +56,7 @@ impl Store {
     pub async fn queue(&self, name: &str) -> Result<Option<Queue>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.queues()).arg(&*self.scope.qualified(name));
-        let created = reply::text(self.core.command("queue", command).await?);
+        let created = reply::text(self.core.command("queue", command).await?, "queue")?;
         Ok(created.parse().ok().map(|created| Queue { name: name.to_owned(), created }))
     }
 
@@ -95,7 +95,7 @@ impl Store {
         let queue = self.scope.qualified(queue);
         let answer =
             OLDEST_JOB.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
-        Ok(reply::text(answer).parse().ok())
+        Ok(reply::text(answer, "oldest_job")?.parse().ok())
     }
 }
 
@@ -112,7 +112,7 @@ impl Store {
                 self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
             })
             .await?;
-        match reply::text(answer).as_str() {
+        match reply::text(answer, "queue_pause")?.as_str() {
             "full" => Ok(None),
             since => Ok(Some(since.parse().ok())),
         }
@@ -122,7 +122,7 @@ impl Store {
     pub async fn paused_since(&self, queue: &str) -> Result<Option<i64>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.paused()).arg(&*self.scope.qualified(queue));
-        Ok(reply::text(self.core.command("paused", command).await?).parse().ok())
+        Ok(reply::text(self.core.command("paused", command).await?, "paused")?.parse().ok())
     }
 
     /// Returns the start of the pause by paused queue.
@@ -144,14 +144,14 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(&*queue).arg(&packed).arg(MOST_SET);
         };
-        Ok(reply::number(QUEUE_BOUND.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(QUEUE_BOUND.call(&self.core.connection, fill).await?, "queue_bound")? == 1)
     }
 
     /// Returns a queue's bound, if it has one.
     pub async fn bound(&self, queue: &str) -> Result<Option<Bound>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.bounds()).arg(&*self.scope.qualified(queue));
-        Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?)))
+        Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?, "bound")?))
     }
 
     /// Returns the number of jobs that ended in a state since `since`. Jobs whose retention is over
@@ -159,6 +159,6 @@ impl Store {
     pub async fn ended_since(&self, state: State, since: i64) -> Result<u64, Error> {
         let mut command = redis::cmd("ZCOUNT");
         command.arg(self.core.keys.finished(state.name())).arg(since).arg("+inf");
-        Ok(reply::number(self.core.command("ended", command).await?) as u64)
+        Ok(reply::number(self.core.command("ended", command).await?, "ended")? as u64)
     }
 }

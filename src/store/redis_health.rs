@@ -74,7 +74,7 @@ impl HealthReport {
         let round_trip = started.elapsed();
         self.add(Severity::Good, format!("reachable, round trip {:.2} ms", round_trip.as_secs_f64() * 1e3), None);
 
-        let info = info(ask(&mut connection, "INFO", &[]).await?);
+        let info = info(ask(&mut connection, "INFO", &[]).await?)?;
         let field = |name: &str| field(&info, name).unwrap_or_default().to_owned();
         self.check_version(&info);
         self.check_role(&field("role"));
@@ -155,7 +155,7 @@ impl HealthReport {
 
     async fn check_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
         let key = keys::Keys::new(namespace).schema();
-        match reply::text(ask(connection, "GET", &[&key]).await?).as_str() {
+        match reply::text(ask(connection, "GET", &[&key]).await?, "GET")?.as_str() {
             "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),
             SCHEMA => self.add(Severity::Good, format!("namespace `{namespace}` has schema {SCHEMA}"), None),
             other => self.add(Severity::Bad, foreign_schema(&key, other), Some("use another store.namespace")),
@@ -179,7 +179,7 @@ pub(super) async fn check_server(
             replication::primary_of(&mut second),
             ask(&mut connection, "GET", &key),
         );
-        let server = info(server?);
+        let server = info(server?)?;
         let version = field(&server, "redis_version").unwrap_or_default();
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version, OLDEST)));
@@ -187,7 +187,7 @@ pub(super) async fn check_server(
         if let Some(primary) = primary? {
             return Err(Error::Unavailable(format!("connected to a replica of {primary}")));
         }
-        match reply::text(schema?) {
+        match reply::text(schema?, "GET")? {
             found if found == SCHEMA => Ok(()),
             found if found.is_empty() => ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop),
             found => Err(Error::Schema(foreign_schema(&schema_key, &found))),
@@ -201,7 +201,7 @@ pub(super) async fn check_server(
 pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
-            Ok(server) => field(&info(server), "redis_version").unwrap_or_default().to_owned(),
+            Ok(server) => field(&info(server)?, "redis_version").unwrap_or_default().to_owned(),
             // If the user may not run INFO, accept the server; unsupported commands fail later.
             Err(Error::Backend(_)) => return Ok(()),
             Err(error) => return Err(error),
@@ -217,7 +217,9 @@ pub(super) async fn check_other_server(mut connection: RawConnection, deadline: 
 /// Returns a setting of the server; `None` if CONFIG is forbidden, as on hosted servers.
 pub(super) async fn setting(connection: &mut RawConnection, name: &str) -> Option<String> {
     match ask(connection, "CONFIG", &["GET", name]).await {
-        Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
+        Ok(redis::Value::Map(pairs)) => {
+            pairs.into_iter().next().and_then(|(_, value)| reply::text(value, "CONFIG").ok())
+        }
         Ok(value) => reply::texts(value, "CONFIG").ok().and_then(|texts| texts.into_iter().nth(1)),
         Err(_) => None,
     }
@@ -230,10 +232,10 @@ pub(super) async fn ask(connection: &mut RawConnection, name: &str, arguments: &
 }
 
 /// Returns the text of INFO. A cluster returns one for each node; any of them will do.
-fn info(value: redis::Value) -> String {
+fn info(value: redis::Value) -> Result<String, Error> {
     match value {
-        redis::Value::Map(nodes) => nodes.into_iter().next().map(|(_, text)| reply::text(text)).unwrap_or_default(),
-        value => reply::text(value),
+        redis::Value::Map(nodes) => reply::text(nodes.into_iter().next().unwrap_or_default().1, "INFO"),
+        value => reply::text(value, "INFO"),
     }
 }
 

@@ -118,7 +118,7 @@ impl Store {
             let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
             command.arg(IMPORTER_LIFE_MS).arg(u8::from(imports));
         };
-        Ok(reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?))
+        reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?, "register_importer")
     }
 
     /// Starts or renews a release of a main queue under a token.
@@ -144,7 +144,7 @@ impl Store {
             "drained" => {
                 let (who, ago) = (next(), next());
                 let (process, from) = who.split_once(' ').unwrap_or((&who, ""));
-                let ago_ms = ago.parse().unwrap_or(0);
+                let ago_ms = reply::parse(&ago, "hold_release")?;
                 Hold::Drained { process: process.to_owned(), from: from.to_owned(), ago_ms }
             }
             _ => return Err(Error::unreadable("hold_release")),

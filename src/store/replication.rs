@@ -9,14 +9,14 @@ use redis::{Pipeline, Value};
 /// Returns a replica's primary as `host:port`; `None` for a primary. Uses INFO and not ROLE,
 /// because users without administrator rights may only be allowed the former.
 pub(super) async fn primary_of(connection: &mut RawConnection) -> Result<Option<String>, Error> {
-    let info = reply::text(ask(connection, "INFO", &["replication"]).await?);
+    let info = reply::text(ask(connection, "INFO", &["replication"]).await?, "INFO")?;
     let is_replica = matches!(field(&info, "role"), "slave" | "replica");
     Ok(is_replica.then(|| format!("{}:{}", field(&info, "master_host"), field(&info, "master_port"))))
 }
 
 /// Returns the id of a server process, which changes when the server restarts.
 pub(super) async fn run_id(connection: &mut RawConnection) -> Result<String, Error> {
-    let info = reply::text(ask(connection, "INFO", &["server"]).await?);
+    let info = reply::text(ask(connection, "INFO", &["server"]).await?, "INFO")?;
     Ok(field(&info, "run_id").to_owned())
 }
 
@@ -37,7 +37,7 @@ impl HealthReport {
         question.cmd("INFO").arg("replication");
         let failed = |error: redis::RedisError| Error::from_redis(&error).0;
         let replies = connection.send_to_slot(&question, key).await.map_err(failed)?;
-        let info = reply::text(replies.into_iter().next().unwrap_or(Value::Nil));
+        let info = reply::text(replies.into_iter().next().unwrap_or(Value::Nil), "INFO")?;
         if field(&info, "role") != "master" {
             return Ok(()); // the role check reports this
         }

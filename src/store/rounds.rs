@@ -132,7 +132,7 @@ impl Store {
             }
         };
         let answer = ROUND_END.call(&self.core.connection, fill).await?;
-        Ok(reply::number(answer) == 1)
+        Ok(reply::number(answer, "round_end")? == 1)
     }
 
     /// Renews the lock of a rule for `ms`, or releases it with 0. Returns false if `holder` does
@@ -142,15 +142,15 @@ impl Store {
             self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
         };
         let answer = LOCK_RENEW.call(&self.core.connection, fill).await?;
-        Ok(reply::number(answer) == 1)
+        Ok(reply::number(answer, "lock_renew")? == 1)
     }
 }
 
 fn begun(answer: Value) -> Result<Begun, Error> {
     let unreadable = || Error::unreadable("round_begin");
     let mut parts = reply::array(answer, "round_begin")?.into_iter();
-    let tag = parts.next().map(reply::text).unwrap_or_default();
-    let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
+    let tag = reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?;
+    let mut number = || reply::number(parts.next().ok_or_else(unreadable)?, "round_begin");
     Ok(match tag.as_str() {
         "gone" => Begun::Gone,
         "paused" => Begun::Paused,
@@ -158,12 +158,13 @@ fn begun(answer: Value) -> Result<Begun, Error> {
         "early" => Begun::Early { due: number()?, now: number()? },
         "again" => Begun::Again(number()?),
         "held" => {
-            let by = unescape(&parts.next().map(reply::text).unwrap_or_default());
-            Begun::Held { by, left_ms: parts.next().map(reply::number).unwrap_or(0).max(0) as u64 }
+            let by = unescape(&reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?);
+            let left = reply::number(parts.next().ok_or_else(unreadable)?, "round_begin")?;
+            Begun::Held { by, left_ms: left.max(0) as u64 }
         }
         "ok" => {
-            let token = parts.next().map(reply::text).ok_or_else(unreadable)?;
-            let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
+            let token = reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?;
+            let mut number = || reply::number(parts.next().ok_or_else(unreadable)?, "round_begin");
             let (round, scheduled, room, due, now) = (number()?, number()?, number()?, number()?, number()?);
             let queues = parts.map(|queue| observation(queue, "round_begin")).collect::<Result<_, _>>()?;
             let (number, room) = (round as u64, room.max(0) as u64);

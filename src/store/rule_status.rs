@@ -145,10 +145,14 @@ impl Store {
         let answer = RULE_STATUS.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "rule_status")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_status"));
-        let now = reply::number(next()?);
+        let now = reply::number(next()?, "rule_status")?;
         let fields: HashMap<String, String> = reply::pairs(next()?, "rule_status")?.into_iter().collect();
         let field = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        let (holder, token, left) = (reply::text(next()?), reply::text(next()?), reply::number(next()?));
+        let (holder, token, left) = (
+            reply::text(next()?, "rule_status")?,
+            reply::text(next()?, "rule_status")?,
+            reply::number(next()?, "rule_status")?,
+        );
         let token = token.split(':').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let lock = (!holder.is_empty()).then(|| Lock { holder: unescape(&holder), token, left_ms: left.max(0) as u64 });
         Ok(RuleStatus {
@@ -202,7 +206,7 @@ impl Store {
         let mut command = redis::cmd("HSCAN");
         command.arg(self.core.keys.busy(rule, queue, priority)).arg(at).arg("COUNT").arg(count);
         let mut parts = reply::array(self.core.command("tenants", command).await?, "tenants")?.into_iter();
-        let at = parts.next().map(reply::number).unwrap_or(0) as u64;
+        let at = reply::number(parts.next().unwrap_or(Value::Nil), "tenants")? as u64;
         let pairs = parts.next().map(|pairs| reply::pairs(pairs, "tenants")).transpose()?.unwrap_or_default();
         let next = match at {
             0 => self.next_level(rule, queue, priority).await?.map_or(0, |level| scan_cursor(level, 0)),
@@ -222,7 +226,7 @@ impl Store {
     async fn other_levels(&self, rule: &str, queue: &str) -> Result<Vec<i32>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.fair(rule, queue)).arg("levels");
-        let levels = reply::text(self.core.command("tenants", command).await?);
+        let levels = reply::text(self.core.command("tenants", command).await?, "tenants")?;
         Ok(levels.split_whitespace().filter_map(|level| level.parse().ok()).collect())
     }
 
@@ -274,7 +278,7 @@ impl Store {
         let answer = RULE_TENANTS.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "rule_tenants")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
-        let now = reply::number(next()?);
+        let now = reply::number(next()?, "rule_tenants")?;
         Ok(StagedTenants { now, levels: parts.map(level).collect::<Result<_, _>>()? })
     }
 
@@ -291,7 +295,7 @@ impl Store {
         let entries = reply::array(self.core.command("rounds", command).await?, "rounds")?;
         let round = |entry| {
             let mut parts = reply::array(entry, "rounds")?.into_iter();
-            let id = parts.next().map(reply::text).unwrap_or_default();
+            let id = reply::text(parts.next().unwrap_or(Value::Nil), "rounds")?;
             let fields = parts.next().map(|fields| reply::pairs(fields, "rounds")).transpose()?.unwrap_or_default();
             let document = fields.into_iter().find(|(name, _)| name == "d").map(|(_, text)| text).unwrap_or_default();
             Ok(RecordedRound { id, document })
@@ -303,7 +307,7 @@ impl Store {
     pub async fn recorded_total(&self, rule: &str) -> Result<u64, Error> {
         let mut command = redis::cmd("XLEN");
         command.arg(self.core.keys.rounds(rule));
-        Ok(reply::number(self.core.command("rounds", command).await?).max(0) as u64)
+        Ok(reply::number(self.core.command("rounds", command).await?, "rounds")?.max(0) as u64)
     }
 }
 
@@ -321,12 +325,12 @@ fn scan_place(cursor: u64) -> (i32, u64) {
 fn level(value: Value) -> Result<PriorityLevel, Error> {
     let mut parts = reply::array(value, "rule_tenants")?.into_iter();
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
-    let (priority, clock) = (reply::number(next()?) as i32, reply::text(next()?));
-    let (total, waiting) = (reply::number(next()?), reply::number(next()?));
+    let (priority, clock) = (reply::number(next()?, "rule_tenants")? as i32, reply::text(next()?, "rule_tenants")?);
+    let (total, waiting) = (reply::number(next()?, "rule_tenants")?, reply::number(next()?, "rule_tenants")?);
     let (leavers, tenants) = (reply::texts(next()?, "rule_tenants")?, reply::texts(next()?, "rule_tenants")?);
     Ok(PriorityLevel {
         priority,
-        clock: clock.parse().unwrap_or(0.0),
+        clock: reply::parse(&clock, "rule_tenants")?,
         total_weight: total.max(0) as u64,
         waiting_tenants: waiting.max(0) as u64,
         leavers: leavers.chunks_exact(2).map(leaver).collect(),

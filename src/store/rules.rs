@@ -52,10 +52,10 @@ impl Store {
         let answer = RULES.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "rules")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rules"));
-        let version = reply::text(next()?);
+        let version = reply::text(next()?, "rules")?;
         let documents = reply::pairs(next()?, "rules")?;
         let draining = reply::pairs(next()?, "rules")?;
-        Ok(RuleSet { version, documents, draining, policy: reply::text(next()?) })
+        Ok(RuleSet { version, documents, draining, policy: reply::text(next()?, "rules")? })
     }
 
     /// Pauses or resumes a rule. While it is paused, jobs are staged but not promoted.

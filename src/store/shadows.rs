@@ -63,8 +63,8 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.shadow(rule)).arg("holder").arg("document");
         let mut parts = reply::array(self.core.command("shadow", command).await?, "shadow")?.into_iter();
-        let mut text = || parts.next().map(reply::text).unwrap_or_default();
-        let (holder, document) = (unescape(&text()), text());
+        let mut text = || reply::text(parts.next().unwrap_or_default(), "shadow");
+        let (holder, document) = (unescape(&text()?), text()?);
         Ok((!document.is_empty()).then_some(ShadowRecord { holder, document }))
     }
 }

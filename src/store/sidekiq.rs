@@ -130,7 +130,7 @@ impl Sidekiq {
             command.arg(0).arg(&*self.prefix).arg(marker).arg(entry.sequence).arg(&entry.queue);
             command.arg(&entry.payloads);
         };
-        Ok(reply::number(SIDEKIQ_DELIVER.call(&self.connection, fill).await?) == 1)
+        Ok(reply::number(SIDEKIQ_DELIVER.call(&self.connection, fill).await?, "sidekiq_deliver")? == 1)
     }
 
     /// Moves up to `most` jobs from a queue that no worker reads into an inbox, and returns the
@@ -171,7 +171,7 @@ impl Sidekiq {
                 command.arg(unescape(&job[0])).arg(&job[1]);
             }
         };
-        Ok(reply::number(SIDEKIQ_RESTORE.call(&self.connection, fill).await?) != -1)
+        Ok(reply::number(SIDEKIQ_RESTORE.call(&self.connection, fill).await?, "sidekiq_restore")? != -1)
     }
 
     /// Adds a payload that no worker could run to the dead set, as Sidekiq itself does.

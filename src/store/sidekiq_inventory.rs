@@ -41,10 +41,7 @@ impl Sidekiq {
     /// Returns the name and version of the Sidekiq's Redis, and the version of Redis that it is or is
     /// compatible with.
     pub async fn server(&self) -> Result<(String, String), Error> {
-        let info = match self.ask(&["INFO", "server"]).await? {
-            Value::VerbatimString { text, .. } => text,
-            other => reply::text(other),
-        };
+        let info = reply::text(self.ask(&["INFO", "server"]).await?, "INFO")?;
         let version = redis_health::field(&info, "redis_version").unwrap_or("of unknown version");
         Ok((redis_health::server_name(&info), version.to_owned()))
     }
@@ -61,7 +58,7 @@ impl Sidekiq {
     pub async fn totals(&self) -> Result<SidekiqTotals, Error> {
         let number = async |verb: &str, key: &str| {
             let key = format!("{}{key}", self.prefix());
-            Ok::<u64, Error>(reply::number(self.ask(&[verb, &key]).await?).max(0) as u64)
+            Ok::<u64, Error>(reply::number_or_zero(self.ask(&[verb, &key]).await?, verb)?.max(0) as u64)
         };
         Ok(SidekiqTotals {
             processed: number("GET", "stat:processed").await?,
@@ -85,7 +82,7 @@ impl Sidekiq {
     /// Returns the number of jobs in a queue.
     pub async fn depth(&self, queue: &str) -> Result<u64, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
-        Ok(reply::number(self.ask(&["LLEN", &key]).await?).max(0) as u64)
+        Ok(reply::number(self.ask(&["LLEN", &key]).await?, "LLEN")?.max(0) as u64)
     }
 
     /// Returns the classes for which the gem has staged jobs.
@@ -97,7 +94,7 @@ impl Sidekiq {
         for _ in 0..MOST_SCANS {
             let words = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", &SCANNED.to_string()];
             let [next, keys] = reply::parts(self.ask(&words).await?, "SCAN")?;
-            cursor = reply::text(next);
+            cursor = reply::text(next, "SCAN")?;
             for key in reply::texts(keys, "SCAN")? {
                 let Some(class) = key.strip_prefix(&head).and_then(|rest| rest.strip_suffix(tail)) else { continue };
                 let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "HGETALL")?;

@@ -81,12 +81,12 @@ impl Store {
             ids.iter().for_each(|id| _ = command.arg(escape(id)));
         };
         let answer = reply::array(ACTIVITY_RECENT.call(&self.core.connection, fill).await?, "activity_recent")?;
-        let read = |one| {
-            let text = reply::text(one);
+        let read = |one| -> Result<RecentAttempts, Error> {
+            let text = reply::text(one, "activity_recent")?;
             let (ended, ms) = text.split_once(' ').unwrap_or_default();
-            RecentAttempts { ended: ended.parse().unwrap_or(0), runtime_ms: ms.parse().ok() }
+            Ok(RecentAttempts { ended: reply::parse(ended, "activity_recent")?, runtime_ms: ms.parse().ok() })
         };
-        Ok((answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()))
+        (answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()).transpose()
     }
 
     /// Returns a tenant's activity; all zero for a tenant without any within a day.
@@ -97,9 +97,10 @@ impl Store {
         self.sum_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = TENANT_STATISTICS.call(&self.core.connection, fill).await?;
-        let [day, lately, all, span, counted] = reply::parts(answer, "tenant_statistics")?.map(reply::text);
+        let [day, lately, all, span, counted] = <[String; 5]>::try_from(reply::texts(answer, "tenant_statistics")?)
+            .map_err(|_| Error::unreadable("tenant_statistics"))?;
         let (lately, all) = (TenantActivity::read(&lately), TenantActivity::read(&all));
-        let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;
+        let minutes = reply::parse::<f64>(&span, "tenant_statistics")?.max(1.0) / 60_000.0;
         Ok(TenantStatistics {
             counted: counted == "1",
             day: TenantActivity::read(&day),

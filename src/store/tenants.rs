@@ -99,7 +99,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
         };
-        Ok(reply::number(TENANT_CONFIGURE.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(TENANT_CONFIGURE.call(&self.core.connection, fill).await?, "tenant_configure")? == 1)
     }
 
     /// Returns true if tenants or tiers of a configuration file are in effect.
@@ -108,8 +108,8 @@ impl Store {
         tiers.arg(self.core.keys.quotas()).arg("*");
         let mut tenants = redis::cmd("EXISTS");
         tenants.arg(self.core.keys.file_tenants());
-        let tiers = reply::number(self.core.command("tenants", tiers).await?);
-        Ok(tiers == 1 || reply::number(self.core.command("tenants", tenants).await?) == 1)
+        let tiers = reply::number(self.core.command("tenants", tiers).await?, "tenants")?;
+        Ok(tiers == 1 || reply::number(self.core.command("tenants", tenants).await?, "tenants")? == 1)
     }
 
     /// Returns the documents of tenants in the order of `ids`; empty for a tenant without one.
@@ -171,8 +171,7 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(key);
         ids.iter().for_each(|id| _ = command.arg(escape(id)));
-        let values = reply::array(self.core.command("tenants", command).await?, "tenants")?;
-        Ok(values.into_iter().map(reply::text).collect())
+        reply::texts(self.core.command("tenants", command).await?, "tenants")
     }
 
     /// Returns about `count` tenants that have jobs, in no particular order, and the next cursor; 0
@@ -204,7 +203,10 @@ impl Store {
         command.arg(key).arg(cursor).arg("COUNT").arg(count);
         let [next, pairs] = reply::parts(self.core.command("tenants", command).await?, "tenants")?;
         let pairs = reply::pairs(pairs, "tenants")?;
-        Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
+        Ok((
+            reply::number(next, "tenants")? as u64,
+            pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect(),
+        ))
     }
 
     /// Returns the number of jobs that a tenant has enqueued within the last `period` ms, as its
@@ -217,7 +219,7 @@ impl Store {
         for turn in [turn, turn.saturating_sub(1)] {
             let mut command = redis::cmd("HGET");
             command.arg(self.core.keys.enqueue_window(length, turn)).arg(escape(id));
-            let text = reply::text(self.core.command("tenant", command).await?);
+            let text = reply::text(self.core.command("tenant", command).await?, "tenant")?;
             if !text.is_empty() {
                 return Ok(started_since(&text, now - period as i64));
             }

@@ -13,7 +13,7 @@ impl Core {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(resignals));
         let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
         self.apply_notes(notes, "tick")?;
-        Ok(reply::number(more) == 1)
+        Ok(reply::number(more, "tick")? == 1)
     }
 }
 
@@ -40,7 +40,7 @@ impl Store {
             })
             .await?;
         self.mark_schema().await?;
-        Ok(reply::number(more) == 1)
+        Ok(reply::number(more, "retain")? == 1)
     }
 
     /// Checks before it writes, because a full Redis refuses even a write that changes nothing.
@@ -48,7 +48,7 @@ impl Store {
         let key = self.core.keys.schema();
         let mut look = redis::cmd("EXISTS");
         look.arg(&key);
-        if reply::number(self.core.command("schema", look).await?) == 0 {
+        if reply::number(self.core.command("schema", look).await?, "schema")? == 0 {
             let mut mark = redis::cmd("SETNX");
             mark.arg(&key).arg(super::SCHEMA);
             self.core.command("schema", mark).await?;

@@ -79,7 +79,7 @@ impl Store {
                 command.arg(MOST_SUBSCRIPTIONS).arg(&newest);
             })
             .await?;
-        match reply::text(answer).as_str() {
+        match reply::text(answer, "subscription_save")?.as_str() {
             "ok" => Ok(SaveSubscriptionOutcome::Done),
             "stale" => Ok(SaveSubscriptionOutcome::Stale),
             "full" => Ok(SaveSubscriptionOutcome::Full),
@@ -101,14 +101,14 @@ impl Store {
     pub async fn subscription(&self, id: &str) -> Result<Option<Subscription>, Error> {
         let mut command = redis::cmd("HGET");
         command.arg(self.core.keys.hooks()).arg(id);
-        Ok(Subscription::stored(&reply::text(self.core.command("subscription", command).await?)))
+        Ok(Subscription::stored(&reply::text(self.core.command("subscription", command).await?, "subscription")?))
     }
 
     /// Returns the id of the last event for which deliveries were created.
     pub async fn delivered_up_to(&self) -> Result<String, Error> {
         let mut command = redis::cmd("GET");
         command.arg(self.core.keys.hooked());
-        Ok(reply::text(self.core.command("hooked", command).await?))
+        reply::text(self.core.command("hooked", command).await?, "hooked")
     }
 
     /// Creates the deliveries of the events after `from` up to `to`. Returns false if another
@@ -122,7 +122,7 @@ impl Store {
                 }
             })
             .await?;
-        Ok(reply::number(answer) == 1)
+        Ok(reply::number(answer, "delivery_create")? == 1)
     }
 
     /// Returns the store's time and deliveries that are due. No other process gets them for
@@ -133,13 +133,20 @@ impl Store {
         };
         let mut parts =
             reply::array(DELIVERY_CLAIM.call(&self.core.connection, fill).await?, "delivery_claim")?.into_iter();
-        let now = parts.next().map_or(0, reply::number);
+        let now = reply::number(parts.next().unwrap_or(Value::Nil), "delivery_claim")?;
         let mut deliveries = Vec::new();
         while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
             let [subscription, kind, body, tries] = <[String; 4]>::try_from(reply::texts(fields, "delivery_claim")?)
                 .map_err(|_| Error::unreadable("delivery_claim"))?;
-            let tries = tries.parse().unwrap_or(0);
-            deliveries.push(Delivery { id: reply::text(id), subscription, kind, body, tries, ..Delivery::default() });
+            let tries = reply::parse(&tries, "delivery_claim")?;
+            deliveries.push(Delivery {
+                id: reply::text(id, "delivery_claim")?,
+                subscription,
+                kind,
+                body,
+                tries,
+                ..Delivery::default()
+            });
         }
         Ok((now, deliveries))
     }
@@ -162,7 +169,7 @@ impl Store {
     pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
         let answer =
             DELIVERY_RETRY.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
-        Ok(reply::number(answer) == 1)
+        Ok(reply::number(answer, "delivery_retry")? == 1)
     }
 
     /// Returns a page of ids of pending or dead deliveries, newest first, and the number of all.
@@ -170,7 +177,7 @@ impl Store {
         let key = if dead { self.core.keys.undelivered() } else { self.core.keys.deliveries() };
         let mut count = redis::cmd("ZCARD");
         count.arg(&key);
-        let total = reply::number(self.core.command("deliveries", count).await?) as usize;
+        let total = reply::number(self.core.command("deliveries", count).await?, "deliveries")? as usize;
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(&key).arg(offset).arg(offset + limit - 1);
         Ok((reply::texts(self.core.command("deliveries", command).await?, "deliveries")?, total))
@@ -181,10 +188,12 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.delivery(id)).arg(&["sub", "kind", "body", "n", "created", "error", "dead"]);
         let fields = reply::array(self.core.command("delivery", command).await?, "delivery")?;
-        let mut fields = fields.into_iter().map(|value| match value {
-            Value::Nil => None,
-            value => Some(reply::text(value)),
-        });
+        let text = |value| match value {
+            Value::Nil => Ok(None),
+            value => reply::text(value, "delivery").map(Some),
+        };
+        let fields: Vec<Option<String>> = fields.into_iter().map(text).collect::<Result<_, _>>()?;
+        let mut fields = fields.into_iter();
         let mut next = || fields.next().flatten();
         let Some(subscription) = next() else { return Ok(None) };
         Ok(Some(Delivery {

@@ -142,7 +142,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
-        match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?, "worker_directive")?.as_str() {
             "ok" => Ok(SetDirectiveOutcome::Done),
             "missing" => Ok(SetDirectiveOutcome::Missing),
             "terminate" => Ok(SetDirectiveOutcome::Terminates),
@@ -193,13 +193,13 @@ impl Store {
             .await?;
         let mut parts = reply::array(answer, "heartbeat")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("heartbeat"));
-        let directive = reply::text(next()?);
+        let directive = reply::text(next()?, "heartbeat")?;
         if directive == "pool" {
-            return Err(Error::OtherPool(reply::text(next()?)));
+            return Err(Error::OtherPool(reply::text(next()?, "heartbeat")?));
         }
         Ok(HeartbeatReply {
             directive,
-            server_time: reply::number(next()?),
+            server_time: reply::number(next()?, "heartbeat")?,
             extended: reply::texts(next()?, "heartbeat")?,
             cancelled: reply::texts(next()?, "heartbeat")?,
         })
@@ -215,8 +215,9 @@ impl Store {
                     self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(u8::from(again));
                 })
                 .await?;
-            let numbers: Vec<i64> = reply::array(answer, "deregister")?.into_iter().map(reply::number).collect();
-            let [was_known, jobs, more] = numbers[..] else { return Err(Error::unreadable("deregister")) };
+            let [was_known, jobs, more] = reply::parts(answer, "deregister")?;
+            let number = |value| reply::number(value, "deregister");
+            let (was_known, jobs, more) = (number(was_known)?, number(jobs)?, number(more)?);
             known |= was_known == 1 || jobs > 0;
             handed_back += jobs as usize;
             if more == 0 {
@@ -229,7 +230,7 @@ impl Store {
     pub async fn worker_count(&self) -> Result<u64, Error> {
         let mut command = redis::cmd("ZCARD");
         command.arg(self.core.keys.workers());
-        Ok(reply::number(self.core.command("workers", command).await?) as u64)
+        Ok(reply::number(self.core.command("workers", command).await?, "workers")? as u64)
     }
 }
 

@@ -66,7 +66,7 @@ fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Erro
 /// Splits a reply into its first word and the following value.
 fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
     let mut parts = reply::array(answer, what)?.into_iter();
-    Ok((parts.next().map(reply::text).unwrap_or_default(), parts.next().unwrap_or(Value::Nil)))
+    Ok((reply::text(parts.next().unwrap_or(Value::Nil), what)?, parts.next().unwrap_or(Value::Nil)))
 }
 
 impl Store {
@@ -139,7 +139,7 @@ impl Store {
             let mut command = redis::cmd("HMGET");
             command.arg(self.core.keys.workflow(id)).arg("kind").arg("tenant");
             let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow_owners")?;
-            let tenant = Some(unescape(&reply::text(tenant))).filter(|tenant| !tenant.is_empty());
+            let tenant = Some(unescape(&reply::text(tenant, "workflow_owners")?)).filter(|tenant| !tenant.is_empty());
             Ok((kind != Value::Nil).then(|| (id.clone(), tenant)))
         });
         let owners: Result<Vec<_>, Error> = join_all(owners).await.into_iter().collect();
@@ -178,9 +178,9 @@ impl Store {
             };
             let mut answer =
                 reply::array(WORKFLOW_LIST.call(&self.core.connection, fill).await?, "workflow_list")?.into_iter();
-            cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
+            cursor = ScanCursor::behind(&reply::text(answer.next().unwrap_or(Value::Nil), "workflow_list")?);
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
-                let (id, header) = (reply::text(id), reply::texts(header, "workflow_list")?);
+                let (id, header) = (reply::text(id, "workflow_list")?, reply::texts(header, "workflow_list")?);
                 // A scan may return a key twice.
                 if !found.iter().any(|known| known.id == id) {
                     let unreadable = || Error::unreadable("workflow_list");
@@ -219,7 +219,7 @@ impl Store {
                 self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
             (tag, _) if tag == "missing" => Ok(CancelWorkflowOutcome::Missing),
-            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state))),
+            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state, "workflow_cancel")?)),
         }
     }
 }
