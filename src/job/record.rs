@@ -62,7 +62,7 @@ pub struct FailedAttempt {
     pub attempt: u32,
     /// Time of the failure in milliseconds since the epoch.
     pub at: i64,
-    /// What the worker reported, as the members of a JSON object.
+    /// Failure as the worker reported it: the members of a JSON object.
     pub members: String,
 }
 
