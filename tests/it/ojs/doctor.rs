@@ -67,7 +67,7 @@ async fn doctor_checks_a_sidekiq() {
     let (status, said) = doctor(&redis, format!("kind = \"sidekiq\"\nurl = \"{}\"", theirs.url())).await;
     assert_eq!(status, Some(0), "{said}");
     assert!(
-        said.contains("reachable: 1 queues, 0 processes") && said.contains("no Sidekiq process is running"),
+        said.contains("reachable: 1 queue, 0 processes") && said.contains("no Sidekiq process is running"),
         "{said}"
     );
     let (status, said) = doctor(&redis, "kind = \"sidekiq\"\nurl = \"redis://127.0.0.1:1\"".to_owned()).await;

@@ -170,7 +170,7 @@ async fn a_staged_job_is_found_by_its_jid() {
     script(&app.redis, r#"StagedJob.perform_async("acme", "jid" => "feedfacefeedfacefeedface")"#).await;
     eventually("it is staged", async || staged().await == Some(5)).await;
     let missing = app.client.get("/v1/admin/sidekiq/jobs/feedfacefeedfacefeedface").await.expect(404);
-    assert!(missing.text.contains("promoted"), "{}", missing.text);
+    assert!(missing.text.contains("after its promotion"), "{}", missing.text);
     app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
     eventually("all are promoted", async || waiting(&app.redis, "queue:heavy").await.len() == 5).await;
     for jid in [jids[0], &jid] {

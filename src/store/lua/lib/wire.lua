@@ -9,8 +9,9 @@ local UNIT, RECORD, GROUP, FILE, SUBSTITUTE = '\31', '\30', '\29', '\28', '\26'
 local PAIR = '([^\31]+)\31([^\31]*)\31'
 
 -- Joins values into one text.
-local function join(...)
-  return concat({...}, UNIT)
+local function join(first, second, third, ...)
+  if third == nil then return first .. '\31' .. second end -- most have two, and need no table
+  return concat({first, second, third, ...}, UNIT)
 end
 
 -- Joins the values of a list, or those from position `first` to `last`.
