@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planners_are_told_from_other_jobs() {
+    fn planners_are_distinguished_from_other_jobs() {
         for (work, expected) in [
             (r#"{"queue":"q","payload":{"class":"Sidekiq::Fairplay::Planner","args":["A"]}}"#, true),
             (r#"{"queue":"q","payload":"{\"class\":\"Sidekiq::Fairplay::Planner\",\"args\":[\"A\"]}"}"#, true),

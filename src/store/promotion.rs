@@ -36,17 +36,18 @@ pub struct Served {
 
 impl Store {
     /// Changes tenants' weights. Returns the number of tenants that changed, or `None` if the
-    /// caller has lost the rule's lock. `told` is true if the weights come from the webhook.
+    /// caller has lost the rule's lock. `from_webhook` is true if the weights come from the
+    /// webhook.
     pub async fn reweigh(
         &self,
         rule: &str,
         token: &str,
         queue: &str,
-        told: bool,
+        from_webhook: bool,
         weights: &[(String, Weight)],
     ) -> Result<Option<u64>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(told));
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(from_webhook));
             weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
         };
         let answer = REWEIGH.call(&self.core.connection, fill).await?;

@@ -9,7 +9,11 @@ use redis::{Pipeline, Value};
 /// Returns a replica's primary as `host:port`; `None` for a primary. Uses INFO and not ROLE,
 /// because users without administrator rights may only be allowed the former.
 pub(super) async fn primary_of(connection: &mut RawConnection) -> Result<Option<String>, Error> {
-    let info = reply::text(ask(connection, "INFO", &["replication"]).await?, "INFO")?;
+    let reply = ask(connection, "INFO", &["replication"]).await?;
+    if matches!(reply, Value::Map(_)) {
+        return Ok(None); // of all nodes of a cluster, whose client finds the primaries itself
+    }
+    let info = reply::text(reply, "INFO")?;
     let is_replica = matches!(field(&info, "role"), "slave" | "replica");
     Ok(is_replica.then(|| format!("{}:{}", field(&info, "master_host"), field(&info, "master_port"))))
 }

@@ -98,8 +98,8 @@ pub enum Outcome {
     Conflict { state: String, holder: Option<String> },
 }
 
-/// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state, holder}`
-/// or `{'error', text}`.
+/// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state,
+/// holder}` or `{'error', text}`.
 pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
     if matches!(value, Value::BulkString(_)) {
         return Ok(Outcome::Done(Box::new(record(value, what)?), None));

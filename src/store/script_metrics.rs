@@ -7,7 +7,8 @@ use redis::Value;
 use std::time::Duration;
 
 impl Core {
-    /// Records the notes in a reply to a command. Each consists of kind, name, strategy and milliseconds.
+    /// Records the notes in a reply to a command. Each consists of kind, name, strategy and
+    /// milliseconds.
     pub(super) fn apply_notes(&self, notes: Value, command: &str) -> Result<(), Error> {
         for note in reply::texts(notes, command)?.chunks_exact(4) {
             let [kind, name, strategy, ms] = note else { continue };

@@ -187,8 +187,8 @@ impl Sidekiq {
 fn process(part: &[String]) -> SidekiqProcess {
     let info: Value = serde_json::from_str(&part[1]).unwrap_or_default();
     let capsules = capsules(&info);
-    let told = part[2].parse().ok().or_else(|| info["concurrency"].as_u64());
-    let concurrency = told.unwrap_or_else(|| capsules.iter().filter_map(|capsule| capsule.concurrency).sum());
+    let reported = part[2].parse().ok().or_else(|| info["concurrency"].as_u64());
+    let concurrency = reported.unwrap_or_else(|| capsules.iter().filter_map(|capsule| capsule.concurrency).sum());
     let mut queues = texts(&info["queues"]);
     queues.extend(capsules.iter().flat_map(|capsule| capsule.queues.iter().cloned()));
     queues.sort();
