@@ -57,6 +57,7 @@ local function sharing_read(queue)
 end
 
 local is_shared -- whether the policy has sharing settings
+local has_type_limits -- whether the policy has limits of types
 -- True if there are neither such settings nor tenants with a limit on active jobs.
 local is_unset
 
@@ -108,14 +109,15 @@ local function type_key(type)
 end
 
 on_begin(function()
-  types, is_shared = nil, find(ctx.state.policy, '[fo]')
+  types, is_shared, has_type_limits = nil, find(ctx.state.policy, '[fo]'), find(ctx.state.policy, 't', 1, true)
   is_unset = not is_shared and not find(ctx.allowed, 'c', 1, true)
 end)
 
 -- Returns the lane for which a job was enqueued, adapted to the present limits of types.
 local function type_lane(lane, type)
-  local has, limited = match(lane, ';y=([^;]+)') or '', find(ctx.state.policy, 't', 1, true)
-  local key = limited and type_key(type) or ''
+  if not has_type_limits and not find(lane, ';y=', 1, true) then return lane end
+  local has = match(lane, ';y=([^;]+)') or ''
+  local key = has_type_limits and type_key(type) or ''
   if key == has then return lane end
   lane = string.gsub(lane, ';y=[^;]+', '', 1)
   if key == '' then return lane end

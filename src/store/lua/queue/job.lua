@@ -112,10 +112,9 @@ local function job_wait(job, at)
   if next_change then gather('ZADD', M.DUE, next_change, job.id) end
 end
 
--- Makes a job available. It gets a new sequence and so goes to the end of the queue, unless it
--- `keeps_place`.
-local function job_make_available(job, keeps_place)
-  job_move(job, 'available')
+-- Puts an available job into its lane. It gets a new sequence and so goes to the end of the queue,
+-- unless it `keeps_place`.
+local function job_enter_lane(job, keeps_place)
   if not keeps_place then
     ctx.seq = ctx.seq + 1
     job.seq = int(ctx.seq)
@@ -127,6 +126,12 @@ local function job_make_available(job, keeps_place)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)
+end
+
+-- Makes a job available, at the end of its queue or at its old place.
+local function job_make_available(job, keeps_place)
+  job_move(job, 'available')
+  job_enter_lane(job, keeps_place)
 end
 
 -- Returns the time of the execution timeout. Heartbeats do not extend it.
@@ -219,6 +224,7 @@ M.is_limited = is_limited
 M.expiry = job_expiry
 M.inputs = job_inputs
 M.load = job_load
+M.enter_lane = job_enter_lane
 M.make_available = job_make_available
 M.move = job_move
 M.save = job_save

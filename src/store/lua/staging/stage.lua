@@ -9,10 +9,10 @@ local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
 
-local emit, flush, gather, int = runtime.emit, runtime.flush, runtime.gather, runtime.int
+local count, emit, flush, gather, int = runtime.count, runtime.emit, runtime.flush, runtime.gather, runtime.int
 local count_tenant = job_counts.count_tenant
 local lane_score = lane.score
-local job_make_available, job_move = job_module.make_available, job_module.move
+local job_enter_lane, job_make_available, job_move = job_module.enter_lane, job_module.make_available, job_module.move
 local job_save, job_wait, mark, marked = job_module.save, job_module.wait, job_module.mark, job_module.marked
 local unmark = job_module.unmark
 local gate_passed, gate_room, plan_open = plan_module.gate_passed, plan_module.gate_room, plan_module.open
@@ -92,11 +92,20 @@ local function job_admit(job, is_return)
   return true
 end
 
--- Makes a job available that was taken out of its staging lane. Saves the job.
-local function job_release(job)
-  staged_end(job)
-  job_make_available(job)
-  job_save(job)
+-- Makes a job available that was taken out of its staging lane. Saves the job, with `save` if the
+-- caller gathers records. Staged jobs of a tenant are counted with its available ones, so only the
+-- counts of the queue change.
+local function job_release(job, save)
+  if marked(job, 's') then
+    unmark(job, 's')
+    count(job.queue, job.state, -1)
+    count(job.queue, 'available', 1)
+    job.state = 'available'
+    job_enter_lane(job)
+  else
+    job_make_available(job)
+  end
+  (save or job_save)(job)
   emit('job.enqueued', job, '"state":"available"')
 end
 
