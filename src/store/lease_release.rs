@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long handing back is retried. Redis keeps the jobs of a fetch as long
-/// (`lua/dispatch/fetch.lua`).
+/// (`lua/commands/fetch.lua`).
 const PATIENCE: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -75,7 +75,7 @@ async fn each_route_responds_as_documented() {
     let seen = contract::seen();
     for RouteInfo { method, path, .. } in routes() {
         for (outcome, where_to) in
-            [("ok", "a call to tests/it/openapi/calls.rs"), ("error", "a failure to its `failures`")]
+            [("ok", "a call to tests/it/api/openapi/calls.rs"), ("error", "a failure to its `failures`")]
         {
             let is_seen = seen.contains(&(method.clone(), path.to_owned(), outcome))
                 || STREAMS.contains(&path)
