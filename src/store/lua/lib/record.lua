@@ -110,7 +110,6 @@ local function view(text, failures, result, envelope, checkpoint, inputs)
 end
 
 return {
-  CHANGING = CHANGING,
   decode = decode, encode = encode, new = new, set = set, set_lane = set_lane, view = view,
   fixed = fixed, tenant = tenant, envelope_at = envelope_at, head = head,
 }

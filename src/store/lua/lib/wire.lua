@@ -73,7 +73,7 @@ local function set_field(text, name, value)
 end
 
 return {
-  UNIT = UNIT, RECORD = RECORD, GROUP = GROUP, FILE = FILE, SUBSTITUTE = SUBSTITUTE,
+  RECORD = RECORD, GROUP = GROUP, FILE = FILE, SUBSTITUTE = SUBSTITUTE,
   join = join, join_list = join_list, pattern = pattern, each = each, each_pair = each_pair,
   field = field, each_field = each_field, fields = fields, set_field = set_field,
 }
