@@ -91,11 +91,10 @@ async fn set_paused(api: &Api, name: &str, action: PauseAction) -> Result<Value,
         let message = "The limit on the number of paused queues is reached.";
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
-    if action.is_pause() != was_paused {
-        match action {
-            PauseAction::Pause => tracing::info!(queue = name, by, "queue paused"),
-            PauseAction::Resume => tracing::info!(queue = name, by, "queue resumed"),
-        }
+    match action {
+        PauseAction::Pause if !was_paused => tracing::info!(queue = name, by, "queue paused"),
+        PauseAction::Resume if was_paused => tracing::info!(queue = name, by, "queue resumed"),
+        PauseAction::Pause | PauseAction::Resume => {} // nothing changed
     }
     let (field, at) = match action {
         PauseAction::Pause => ("paused_at", since),
