@@ -193,6 +193,45 @@ async fn five_of_a_hundred_are_five() {
     }
 }
 
+/// A queue that fetches leave out is served early enough to keep its floor through the next fetches that leave it out.
+#[tokio::test]
+async fn floors_hold_in_each_window_when_half_of_the_fetches_name_one_queue() {
+    let env = DispatchEnv::open(json!({})).await;
+    env.put_pool("p", pool("strict", 3, 0.05)).await;
+    for name in &NAMES[..3] {
+        env.push(name, 600).await;
+    }
+    let mut order = String::new();
+    let mut fetch = async |queues: &[&str], count| {
+        for _ in 0..count {
+            order += &env.order(Fetch { queues: names(queues), ..of_pool("p", "", 1) }).await;
+        }
+    };
+    // The longest series of fetches that leave queues out comes first. Two queues of 5 % keep their floor through
+    // series of five, because headroom is half of a window at most.
+    fetch(&["a"], 5).await;
+    let mut random = 7u32;
+    for _ in 0..60 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        fetch(&["a"], (random >> 16) % 5).await;
+        fetch(&["a", "b", "c"], 1 + (random >> 24) % 5).await;
+    }
+    check(&order[5..], 3, 0.05, 600);
+    // Each of the others gets at most twice its share.
+    let got = |name: char| order.matches(name).count();
+    assert!(got('b') <= order.len() / 10 && got('c') <= order.len() / 10, "{order}");
+    // Once all fetches name all queues, they get their share exactly.
+    let (mut order, all) = (String::new(), of_pool("p", "", 50));
+    while order.len() < 1500 {
+        order += &env.order(all.clone()).await;
+        if order.len() % 500 == 0 {
+            env.push("a", 500).await;
+        }
+    }
+    let last = &order[order.len() - 200..];
+    assert_eq!((last.matches('b').count(), last.matches('c').count()), (10, 10), "{last}");
+}
+
 fn names(queues: &[&str]) -> Vec<String> {
     queues.iter().map(|queue| (*queue).to_owned()).collect()
 }

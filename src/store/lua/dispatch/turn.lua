@@ -3,8 +3,9 @@
 -- key                       type  meaning
 -- pool:N:turn, turn:DIGEST  hash  the turn of a pool, or of requests with the same queues,
 --                                 strategy and weights: at (queue served last), streak (how often
---                                 in a row), current and credit (numbers by position in the order
---                                 of queues)
+--                                 in a row); numbers by position in the order of queues:
+--                                 current, credit, and, if fetches leave queues out, left_out and
+--                                 headroom
 --
 -- `dispatch/pool` has the pools, `dispatch/min_ratio` the minimum share of each queue.
 
@@ -43,10 +44,11 @@ end)
 local function progress_open(key, order, is_own)
   local progress = key and progress_by_key[key]
   if not progress then
-    local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit') or {}
+    local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit', 'left_out', 'headroom') or {}
     progress = {key = key, order = order, is_own = is_own, at = order.places[f[1] or ''], streak = tonumber(f[2] or nil) or 0,
-      current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), ready = {}, closed = {}, most = 0,
-      is_overdue = false, last = nil, moved = false}
+      current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), left_out = orders.numbers(f[5], order, 0),
+      headroom = orders.numbers(f[6], order, 0), has_headroom = f[6] and true or false, ready = {}, closed = {}, most = 0, is_overdue = false,
+      last = nil, moved = false}
     if key then progress_by_key[key] = progress end
   end
   return progress
@@ -130,7 +132,7 @@ local function turn_find_ready(turn)
     end
   end
   turn.sum = sum
-  if has_min_ratio then min_ratio.open(progress, ready) end
+  if has_min_ratio then min_ratio.open(progress, ready, named and true) end
 end
 
 local function remove_place(list, place)
@@ -214,13 +216,15 @@ local function strategy_choose(turn)
   return best
 end
 
--- Returns the queue to serve next: one that is overdue, one that is late, or the strategy's choice,
--- unless that would cost another queue its minimum share. Also returns the queue whose turn it was,
--- if its pool serves another of its queues instead.
+-- Returns the queue to serve next: one that is overdue, one that is late, one that must be served
+-- early because fetches leave it out, or the strategy's choice, unless that would cost another
+-- queue its minimum share. Also returns the queue whose turn it was, if its pool serves another of
+-- its queues instead.
 local function turn_choose(turn)
   local has_min_ratio, best, turn_of = turn.ratio > 0, nil, nil
   if has_min_ratio and turn.progress.is_overdue then best = min_ratio.most_overdue(turn) end
   if not best and turn.is_late then best = most_idle(turn) end
+  if not best and has_min_ratio and turn.progress.has_headroom then best = min_ratio.early(turn) end
   if not best then
     best = strategy_choose(turn)
     local part = best and part_at(turn, best)
@@ -263,7 +267,7 @@ end
 -- Records that a queue was served in the turn of `turn_of`, by default its own.
 local function turn_served(turn, place, turn_of)
   local queue = turn.order[place]
-  if turn.ratio > 0 then min_ratio.count(turn.progress, turn.ratio, place) end
+  if turn.ratio > 0 then min_ratio.count(turn, place) end
   turn_advance(turn, turn_of or place)
   local part, inner = part_at(turn, place)
   if part then turn_advance(part, inner) end
@@ -308,7 +312,7 @@ end
 -- Counts a job that was dispatched out of turn for the minimum shares.
 local function count_dispatch(turn, queue)
   if turn.ratio == 0 then return end
-  min_ratio.count(turn.progress, turn.ratio, turn.order.places[queue])
+  min_ratio.count(turn, turn.order.places[queue])
   turn.progress.moved = true
 end
 
@@ -344,6 +348,9 @@ local function turns_close()
     if progress.moved then
       call('HSET', progress.key, 'at', progress.order[progress.at] or '', 'streak', int(progress.streak), 'current', orders.text(progress.current), 'credit',
         orders.text(progress.credit))
+      if progress.has_headroom then
+        call('HSET', progress.key, 'left_out', orders.text(progress.left_out), 'headroom', orders.text(progress.headroom))
+      end
       if progress.is_own then call('PEXPIRE', progress.key, TURN_MS) end
     end
   end
