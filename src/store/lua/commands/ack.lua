@@ -16,14 +16,13 @@
 require('workflows/workflow')
 
 local ctx = require('lib/context')
-local activity = require('tenants/activity')
 local job_module = require('queue/job')
 local finish = require('queue/finish')
 local answer = require('queue/answer')
+local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
 local commit, emit, guarded, int = runtime.commit, runtime.emit, runtime.guarded, runtime.int
-local count_attempts = activity.count_attempts
 local job_view, lease_release, mark, unmark = job_module.view, job_module.lease_release, job_module.mark, job_module.unmark
 local job_finish = finish.job_finish
 local job_to_answer = answer.job_to_answer
@@ -31,16 +30,15 @@ local job_to_answer = answer.job_to_answer
 local function ack(id, worker, op, tenant, result)
   local job, refusal = job_to_answer(id, worker, op, tenant)
   if not job then return refusal end
-  lease_release(job)
+  lease_release(job, 1)
   unmark(job, 'e')
   if result then
     job.result = result
     mark(job, 'r')
   end
   job_finish(job, 'completed')
-  count_attempts(job.tenant, 'c', 1)
   emit('job.completed', job, '"state":"completed","attempt":' .. job.attempt
-    .. ',"duration_ms":' .. int(ctx.now - tonumber(job.started)))
+    .. ',"duration_ms":' .. int(ctx.now - number_in(job.started)))
   return job_view(job)
 end
 

@@ -33,6 +33,7 @@ local source = require('dispatch/source')
 local simple = require('dispatch/simple')
 local policy = require('dispatch/policy')
 local held = require('queue/held')
+local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
 local commit, emit, gather, guarded, int = runtime.commit, runtime.emit, runtime.gather, runtime.guarded, runtime.int
@@ -83,10 +84,10 @@ local function request_read(at, before)
       limits = nil, queue_limit = nil, ids = '', got = 0}, at + 3
   end
   local visibility, fetch_id, pool, how, tenant, size = unpack(ctx.args, at + 3, at + 8)
-  size = tonumber(size)
+  size = number_in(size)
   local queues = size > 0 and {} or NONE
   for position = 1, size do queues[position] = ctx.args[at + 8 + position] end
-  return {worker = worker, worker_json = worker_json, count = tonumber(count), visibility = tonumber(visibility),
+  return {worker = worker, worker_json = worker_json, count = number_in(count), visibility = number_in(visibility),
     fetch_id = fetch_id, pool = pool, how = how, tenant = tenant, queues = queues,
     beside = requests, served = nil, limits = nil, queue_limit = nil, ids = '', got = 0}, at + 9 + size
 end
@@ -127,7 +128,7 @@ local function signal_planner(unmet)
 end
 
 local function lease(job, lane, request)
-  local since = tonumber(job.enqueued) or ctx.now
+  local since = number_in(job.enqueued) or ctx.now
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(ctx.now - since, 0)
   job.pool = strategy.lease_under(job.queue, job.id, job.rule, lane, request, since)
   if job.put_off then strategy.report_postponed(job) end
@@ -135,12 +136,12 @@ local function lease(job, lane, request)
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, ctx.now_text
   job.period = request.visibility and int(request.visibility) or ''
-  job.visible_until = int(ctx.now + (request.visibility or tonumber(job.visibility) or tonumber(ctx.args[2])))
+  job.visible_until = int(ctx.now + (request.visibility or number_in(job.visibility) or number_in(ctx.args[2])))
   if request.worker ~= '' then
     job.worker = request.worker
     held.add(request.worker, job.id)
   end
-  gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+  gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
   job_save(job)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end

@@ -56,7 +56,7 @@ local function extend_lease(job, visibility)
   local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])
   job.visible_until = int(ctx.now + period)
   if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
-  gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+  gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
   job_save(job)
   emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
 end

@@ -43,7 +43,7 @@ local function run()
     mark(job, 'p')
     job.visible_until = int(ctx.now + (tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])))
     if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
-    gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+    gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
     job_save(job)
     emit('job.progress', job, '"attempt":' .. job.attempt .. (progress and ',"progress_percent":' .. format('%.4g', progress * 100) or '')
       .. (message ~= '' and ',"progress_message":' .. message or ''))

@@ -27,7 +27,7 @@ local view = require('workflows/view')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local commit, gather = runtime.commit, runtime.gather
+local commit, gather, int = runtime.commit, runtime.gather, runtime.int
 local WORDS, over_bound, request_begin = enqueue.WORDS, enqueue.over_bound, enqueue.request_begin
 local workflow_view = view.workflow_view
 local call = redis.call
@@ -86,7 +86,7 @@ local function run()
   for number = 0, count - 1 do
     local node = workflow.nodes[number]
     workflow.touched[number] = true
-    if node.kind == 'job' and node.state == 'waiting' then gather('HSET', key .. ':jobs', number, words_of(number)) end
+    if node.kind == 'job' and node.state == 'waiting' then gather('HSET', key .. ':jobs', int(number), words_of(number)) end
   end
   commit()
   return {'ok', workflow_view(id, '')}

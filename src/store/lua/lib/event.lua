@@ -10,15 +10,17 @@ local ctx = require('lib/context')
 local M = {SEPARATOR = '\30'}
 
 -- Returns the text of an event about a job or a subject.
-M.text = function(kind, job, data)
+local function event_text(kind, job, data)
   return kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
     .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
 end
 
 M.emit = function(kind, job, data)
   local log = ctx.log
-  log[#log + 1] = M.text(kind, job, data)
+  log[#log + 1] = event_text(kind, job, data)
 end
+
+M.text = event_text
 
 -- Returns the subject of an event that is not about a job: a worker by its id, or an empty subject.
 M.subject = function(id)

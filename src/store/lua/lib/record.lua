@@ -13,25 +13,28 @@
 --
 -- `src/store/codec/record.rs` reads the same format, and a test compares the lists of fields.
 
-local int = require('lib/number').int
+local number = require('lib/number')
 local wire = require('lib/wire')
 
+local int, number_in = number.int, number.number_in
 local fields = wire.fields
 local concat, find, match, rep, sub = table.concat, string.find, string.match, string.rep, string.sub
 
 local CHANGING = {'state', 'attempt', 'seq', 'created', 'enqueued', 'started', 'finished', 'visible_until', 'worker', 'op',
   'period', 'stalled_at', 'next_retry', 'retry_delay', 'activated', 'pool', 'marks'}
-local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
+local BEHIND = '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30' -- marks and FIXED
+local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. BEHIND
+-- In a record of a job that never ran, the fields from `started` to `pool` are empty.
+local WHILE_WAITING = 5
+local DECODED_WAITING = '^' .. rep('([^\31]*)\31', WHILE_WAITING) .. rep('\31', #CHANGING - 1 - WHILE_WAITING) .. BEHIND
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30()'
 local HEAD = '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)'
 
--- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
--- in it at which FIXED begins.
-local function decode(id, key, text)
-  local state, attempt, seq, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at, next_retry,
-    retry_delay, activated, pool, marks, rest, queue, type, lane, more = match(text, DECODED)
-  -- One constructor with all fields: Lua resizes a table that grows field by field five times.
-  local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = tonumber(attempt), seq = seq,
+-- Makes a job of the captures of DECODED. One constructor has all fields: Lua resizes a table that
+-- grows field by field five times.
+local function job_of(id, key, text, state, attempt, seq, created, enqueued, started, finished, visible_until, worker, op,
+  period, stalled_at, next_retry, retry_delay, activated, pool, marks, rest, queue, type, lane, more)
+  local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = number_in(attempt), seq = seq,
     created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
     worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry, retry_delay = retry_delay,
     activated = activated, pool = pool, marks = marks, queue = queue, type = type, lane = lane}
@@ -39,6 +42,18 @@ local function decode(id, key, text)
     for name, value in pairs(fields(more)) do job[name] = value end
   end
   return job
+end
+
+-- Makes a job of the captures of DECODED_WAITING, or returns nil if there are none.
+local function waiting_job_of(id, key, text, state, attempt, seq, created, enqueued, ...)
+  return state and job_of(id, key, text, state, attempt, seq, created, enqueued, '', '', '', '', '', '', '', '', '', '', '', ...)
+end
+
+-- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
+-- in it at which FIXED begins.
+local function decode(id, key, text)
+  return not find(text, '^active') and waiting_job_of(id, key, text, match(text, DECODED_WAITING))
+    or job_of(id, key, text, match(text, DECODED))
 end
 
 -- Encodes a job after its changing fields were changed, and updates `text` and `rest` of the job.

@@ -70,33 +70,91 @@ local function begin(keys, args)
   ctx.log, ctx.counts, ctx.allowed = {}, {}, state.tenants or ''
 end
 
+-- Returns the phases in which a command writes, in their order.
+local function phases_of(command)
+  local phases = {}
+  for _, name in ipairs(PHASES) do
+    local writes = command.commits[name]
+    if writes then phases[#phases + 1] = {name = name, writes = writes} end
+  end
+  return phases
+end
+
 -- Runs one call of a command.
 local function run(command, keys, args)
   current = command
+  command.phases = command.phases or phases_of(command)
   begin(keys, args)
   local begins = command.begins
   for place = 1, #begins do begins[place]() end
   return command.handle()
 end
 
--- Changes to counts are deferred until the item that makes them has succeeded (`guarded`). Then the
--- applier of their kind applies them. An entry takes five places: kind, key and up to three values.
-local deferred, deferred_size
-local appliers = {}
+-- A call handles items, such as the requests of a group; `item` is the number of the current one. If
+-- an item fails (`guarded`), what it counted and gathered is reverted.
+local item
 
-local function defer(kind, key, first, second, third)
-  local size = deferred_size
-  deferred[size + 1], deferred[size + 2], deferred[size + 3], deferred[size + 4], deferred[size + 5] = kind, key, first, second, third
-  deferred_size = size + 5
+-- Changes to counts are deferred, and those with the same kind and key in a row are summed, because
+-- most jobs of a call change the same counts. Later the applier of their kind applies them:
+-- `applier(key, first, second, third, by, more)`. A key has up to four parts, a change two numbers.
+local deferred -- all entries
+local latest -- by kind: its last entry
+local applied_in -- the item in which earlier ones were applied last
+local appliers = {}
+-- Positions in an entry. The KEPT ones are the sums before the item that changed the entry last.
+local KIND_AT, KEY_AT, FIRST_AT, SECOND_AT, THIRD_AT, BY_AT, MORE_AT, CHANGED_AT, KEPT_BY_AT, KEPT_MORE_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+
+local function defer(kind, key, first, second, third, by, more)
+  local entry = latest[kind]
+  if entry and entry[KEY_AT] == key and entry[FIRST_AT] == first and entry[SECOND_AT] == second and entry[THIRD_AT] == third then
+    if entry[CHANGED_AT] ~= item then
+      entry[CHANGED_AT], entry[KEPT_BY_AT], entry[KEPT_MORE_AT] = item, entry[BY_AT], entry[MORE_AT]
+    end
+    entry[BY_AT], entry[MORE_AT] = entry[BY_AT] + by, entry[MORE_AT] + more
+    return
+  end
+  entry = {kind, key, first, second, third, by, more, item, 0, 0}
+  latest[kind] = entry
+  deferred[#deferred + 1] = entry
+end
+
+local function apply(entry, by, more)
+  if by ~= 0 or more ~= 0 then
+    appliers[entry[KIND_AT]](entry[KEY_AT], entry[FIRST_AT], entry[SECOND_AT], entry[THIRD_AT], by, more)
+  end
+end
+
+-- Applies what earlier items deferred. Functions that read counts call it first.
+local function apply_earlier()
+  if applied_in == item then return end
+  local entries = deferred
+  applied_in, deferred, latest = item, {}, {}
+  for position = 1, #entries do
+    local entry = entries[position]
+    if entry[CHANGED_AT] ~= item then
+      apply(entry, entry[BY_AT], entry[MORE_AT])
+    else
+      apply(entry, entry[KEPT_BY_AT], entry[KEPT_MORE_AT])
+      entry[BY_AT], entry[MORE_AT] = entry[BY_AT] - entry[KEPT_BY_AT], entry[MORE_AT] - entry[KEPT_MORE_AT]
+      entry[KEPT_BY_AT], entry[KEPT_MORE_AT] = 0, 0
+      deferred[#deferred + 1] = entry
+    end
+  end
+end
+
+-- Ends the current item and applies all that is deferred. A later failure does not revert it.
+local function apply_deferred()
+  item = item + 1
+  apply_earlier()
 end
 
 -- Counts jobs of a queue by state. Counts change only through this function, in the script that
 -- changes the state of the job.
 local function count(queue, state, by)
-  defer('count', queue, state, by)
+  defer('count', queue, state, nil, nil, by, 0)
 end
 
-appliers.count = function(queue, state, by)
+appliers.count = function(queue, state, _, _, by)
   local counts = ctx.counts
   local of_queue = counts[queue]
   if not of_queue then
@@ -109,17 +167,17 @@ end
 -- Writes to one key are gathered and sent as one command, so the number of Redis commands depends
 -- on the number of keys, not of jobs. If an item fails, what it gathered is cut off again.
 -- Therefore each list stores its length at the time when the last item began to add to it.
-local gathered, gathered_order, item
+local gathered, gathered_order
 -- Positions in a list: its description, followed by the arguments of the command. Most lists hold
 -- one job, and a list constructor is the cheapest way to create them.
-local COMMAND_AT, LAST_AT, ITEM_AT, KEPT_AT, KEY_AT = 1, 2, 3, 4, 5
+local COMMAND_AT, LAST_AT, ITEM_AT, KEPT_AT, TARGET_AT = 1, 2, 3, 4, 5
 
+-- The values are texts: Redis would format numbers as floating point.
 local function gather(command, key, first, second)
   local list = gathered[key]
-  if type(first) == 'number' then first = int(first) end
   -- Writes to one key keep their order: a different command starts a new list, which is sent later.
   if not list or list[COMMAND_AT] ~= command then
-    list = {command, second and KEY_AT + 2 or KEY_AT + 1, item, KEY_AT, key, first, second}
+    list = {command, second and TARGET_AT + 2 or TARGET_AT + 1, item, TARGET_AT, key, first, second}
     gathered[key] = list
     gathered_order[#gathered_order + 1] = list
     return
@@ -141,24 +199,18 @@ end
 local function send_gathered()
   for position = 1, #gathered_order do
     local list = gathered_order[position]
-    send(list[COMMAND_AT], list[KEY_AT], list, KEY_AT + 1, list[LAST_AT])
+    send(list[COMMAND_AT], list[TARGET_AT], list, TARGET_AT + 1, list[LAST_AT])
   end
   gathered, gathered_order = {}, {}
 end
 
--- Applies deferred changes and keeps gathered writes. An item that fails later does not revert
--- them.
-local function apply_deferred()
-  item = item + 1
-  for at = 1, deferred_size, 5 do
-    appliers[deferred[at]](deferred[at + 1], deferred[at + 2], deferred[at + 3], deferred[at + 4])
-  end
-  deferred_size = 0
-end
-
 local function revert()
-  deferred_size = 0
-  for _, list in ipairs(gathered_order) do
+  for position = 1, #deferred do
+    local entry = deferred[position]
+    if entry[CHANGED_AT] == item then entry[BY_AT], entry[MORE_AT] = entry[KEPT_BY_AT], entry[KEPT_MORE_AT] end
+  end
+  for position = 1, #gathered_order do
+    local list = gathered_order[position]
     if list[ITEM_AT] == item then list[LAST_AT] = list[KEPT_AT] end
   end
 end
@@ -182,9 +234,8 @@ local function publish_signals()
   for text in pairs(signals) do redis.pcall('PUBLISH', ctx.prefix .. 'signals', text) end
 end
 
-local function run_phase(name)
-  local writes, result = current.commits[name], nil
-  if not writes or touched[name] and touched[name] ~= ctx.call then return nil end
+local function run_phase(writes)
+  local result
   for place = 1, #writes do result = writes[place]() end
   return result
 end
@@ -209,11 +260,16 @@ end
 -- Writes the changes of the call. Commands call it once, at the end. A call without changes writes
 -- nothing.
 local function commit()
-  for place = 1, #PHASES do run_phase(PHASES[place]) end
+  local phases, commits = current.phases, current.commits
+  for place = 1, #phases do
+    local phase = phases[place]
+    local last = touched[phase.name]
+    if not last or last == ctx.call then run_phase(phase.writes) end
+  end
   flush() -- what the phases themselves counted and gathered
   publish_signals()
-  run_phase('tallies')
-  local activity = run_phase('activity')
+  if commits.tallies then run_phase(commits.tallies) end
+  local activity = commits.activity and run_phase(commits.activity)
   if not next(ctx.counts) and #ctx.log == 0 and not activity then return end
   write_counts()
   write_events(activity)
@@ -223,7 +279,7 @@ end
 -- Handles one item so that its failure affects no other item. Returns the result of `handle`, or
 -- `{'error', text}` after reverting what the item deferred, gathered and emitted.
 local function guarded(handle, ...)
-  apply_deferred()
+  item = item + 1
   local log = ctx.log
   local logged = #log
   local ok, result = pcall(handle, ...)
@@ -240,12 +296,12 @@ local function guarded(handle, ...)
 end
 
 on_begin(function()
-  deferred, deferred_size, gathered, gathered_order, item, signals = {}, 0, {}, {}, 0, {}
+  deferred, latest, gathered, gathered_order, item, applied_in, signals = {}, {}, {}, {}, 0, 0, {}
 end)
 
 return {
   on_begin = on_begin, on_commit = loader.on_commit, run = run, memoize = memoize, per_call = per_call, int = int,
   emit = event.emit, subject = event.subject, stamp = event.stamp,
-  defer = defer, appliers = appliers, count = count, gather = gather, send = send, apply_deferred = apply_deferred, flush = flush,
+  defer = defer, appliers = appliers, count = count, gather = gather, send = send, apply_deferred = apply_deferred, apply_earlier = apply_earlier, flush = flush,
   signal = signal, commit = commit, guarded = guarded,
 }

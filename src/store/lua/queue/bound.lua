@@ -17,7 +17,8 @@ local existing = require('queue/unique').existing
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local emit, int, apply_deferred, per_call = runtime.emit, runtime.int, runtime.apply_deferred, runtime.per_call
+local emit, int, per_call = runtime.emit, runtime.int, runtime.per_call
+local apply_deferred, apply_earlier = runtime.apply_deferred, runtime.apply_earlier
 local LEVEL, lane_flush = lane_module.LEVEL, lane_module.flush
 local job_load, mark = job_module.load, job_module.mark
 local job_detach = detach.job_detach
@@ -38,6 +39,7 @@ local function bound_of(queue)
 end
 
 local function depth_of(queue)
+  apply_earlier()
   local stored, changed = call('HMGET', ctx.prefix .. 'counts:' .. queue, 'available', 'scheduled', 'retryable'), ctx.counts[queue] or {}
   local depth = (changed.available or 0) + (changed.scheduled or 0) + (changed.retryable or 0)
   for index = 1, 3 do depth = depth + (tonumber(stored[index] or nil) or 0) end

@@ -34,7 +34,7 @@ shift.leases = function(id)
   shift_field(job, 'visible_until')
   shift_field(job, 'stalled_at')
   shift_fixed_field(job, 'total')
-  gather('ZADD', job_module.LEASES, lease_deadline(job), id)
+  gather('ZADD', job_module.LEASES, int(lease_deadline(job)), id)
   job_save(job)
 end
 

@@ -7,7 +7,7 @@ local detach = require('queue/detach')
 local failure_module = require('queue/failure')
 local runtime = require('lib/runtime')
 
-local emit, gather, guarded, stamp = runtime.emit, runtime.gather, runtime.guarded, runtime.stamp
+local emit, gather, guarded, int, stamp = runtime.emit, runtime.gather, runtime.guarded, runtime.int, runtime.stamp
 local subject = runtime.subject
 local job_expiry, job_load, job_make_available = job_module.expiry, job_module.load, job_module.make_available
 local job_save, job_timeout, job_wait = job_module.save, job_module.timeout, job_module.wait
@@ -62,7 +62,7 @@ local function end_lease(job)
   if job.state ~= 'active' then return end
   local deadline = lease_deadline(job)
   if deadline > ctx.now then
-    gather('ZADD', job_module.LEASES, deadline, job.id)
+    gather('ZADD', job_module.LEASES, int(deadline), job.id)
     return
   end
   local ran = ctx.now - tonumber(job.started)

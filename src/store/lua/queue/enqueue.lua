@@ -24,7 +24,6 @@
 -- error US text
 
 local ctx = require('lib/context')
-local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local activity = require('tenants/activity')
 local job_module = require('queue/job')
@@ -42,7 +41,6 @@ local runtime = require('lib/runtime')
 
 local on_begin, emit, guarded, int = runtime.on_begin, runtime.emit, runtime.guarded, runtime.int
 local apply_deferred, stamp = runtime.apply_deferred, runtime.stamp
-local tally = job_counts.count_tenant
 local lane_push, lane_score = lane_module.push, lane_module.score
 local job_stored = activity.count_stored
 local job_load, job_wait = job_module.load, job_module.wait
@@ -152,7 +150,7 @@ end)
 
 -- Changes the priority of a new job by the boost of its tenant.
 local function apply_boost(job, lane, priority, more)
-  local boost = ctx.allowed ~= '' and quotas.boost(job.tenant)
+  local boost = quotas.boost(job.tenant)
   if not boost then return lane, priority, more end
   priority = math.max(-100, math.min(priority + boost, 100))
   job.priority = int(priority)
@@ -165,7 +163,7 @@ local function store(op, words, at)
   local more, envelope = words[at + 5], words[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0, tenant = nil, rule = nil, priority = nil, seq = nil}
   if more ~= '' then more = take_fields(job, more) end
-  lane, priority, more = apply_boost(job, lane, priority, more)
+  if ctx.allowed ~= '' then lane, priority, more = apply_boost(job, lane, priority, more) end
   if job.unique then
     local existing
     more, existing = unique.claim(job, more)
@@ -199,8 +197,7 @@ local function store(op, words, at)
   if op ~= '' then more = more .. wire.field('by', op) end
   call('SET', ctx.prefix .. 'job:' .. id, record.new(state, seq, ctx.now_text, enqueued, marks, queue, type, lane, more, envelope))
   local owner = job.tenant or '_default'
-  job_stored(queue, state, owner, owner ~= last_owner)
-  tally(owner, marks == 's' and 'staged' or state, 1)
+  job_stored(queue, marks == 's' and 'staged' or state, owner, owner == last_owner and 0 or 1)
   last_owner = owner
   return join(state, job.due and int(job.due) or '')
 end
@@ -211,7 +208,7 @@ local function over_bound(words, first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
     local more = words[first + index * WORDS + 5]
-    local rule = wire.fields(more).rule
+    local rule = more ~= '' and wire.fields(more).rule
     local plan = rule and plan_open(rule)
     if plan and plan.most and waits_now(more) then
       wanted[rule] = (wanted[rule] or 0) + 1

@@ -7,6 +7,7 @@
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local unique_set = require('queue/unique_set')
+local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
@@ -22,7 +23,13 @@ local RETENTION = {completed = 4, cancelled = 5, discarded = 6, dead_letter = 7,
 
 -- Returns for how many ms jobs are kept that ended in a state.
 local function retention(state)
-  return tonumber(ctx.args[RETENTION[state]])
+  return number_in(ctx.args[RETENTION[state]])
+end
+
+-- Returns the ms for which the keys of a job are kept, as text. At least `SHORTEST`, because a call
+-- that is sent again since its reply was lost must still find the job.
+local function keep_text(state)
+  return retention(state) > SHORTEST and ctx.args[RETENTION[state]] or int(SHORTEST)
 end
 
 -- Advances the workflow of a job that ended. `workflows/workflow` sets it; in scripts without that
@@ -37,6 +44,15 @@ on_begin(function()
   M.advance_workflow = leave_to_tick
 end)
 
+-- By mark: the key that a job with this mark has.
+local MARKED_KEYS = {f = 'err:', r = 'res:', p = 'prog:', k = 'chk:'}
+
+local function keys_expire(job, keep_ms)
+  for letter, key in pairs(MARKED_KEYS) do
+    if marked(job, letter) then call('PEXPIRE', ctx.prefix .. key .. job.id, keep_ms) end
+  end
+end
+
 -- Moves a job to its final state and saves it.
 local function job_finish(job, state, dead)
   job_move(job, state)
@@ -46,19 +62,12 @@ local function job_finish(job, state, dead)
     gather('ZADD', ctx.prefix .. 'dead', ctx.now_text, job.id)
     mark(job, 'd')
   end
-  -- A call that is sent again because its reply was lost must still find the job.
-  local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
+  local keep_ms = keep_text(dead and 'dead_letter' or state)
   job_save(job, keep_ms)
   if job.unique then unique_set.release(job, state, keep_ms) end
-  if marked(job, 'f') then call('PEXPIRE', ctx.prefix .. 'err:' .. job.id, keep_ms) end
-  if job.result then
-    call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms)
-  elseif marked(job, 'r') then
-    call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms)
-  end
+  if job.result then call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms) end
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
-  if marked(job, 'p') then call('PEXPIRE', ctx.prefix .. 'prog:' .. job.id, keep_ms) end
-  if marked(job, 'k') then call('PEXPIRE', ctx.prefix .. 'chk:' .. job.id, keep_ms) end
+  if job.marks ~= '' then keys_expire(job, keep_ms) end
   if job.workflow then M.advance_workflow(job, state, keep_ms) end
 end
 

@@ -21,6 +21,7 @@ local activity = require('tenants/activity')
 local held = require('queue/held')
 local record = require('lib/record')
 local job_inputs = require('workflows/inputs').of_job
+local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int, signal, per_call = runtime.on_begin, runtime.gather, runtime.int, runtime.signal, runtime.per_call
@@ -28,7 +29,7 @@ local count_move = job_counts.count_move
 local is_cap, lane_base, lane_limits = lane_module.is_cap, lane_module.base, lane_module.limits
 local lane_push, lane_score = lane_module.push, lane_module.score
 local tenant_lane, type_lane = level.tenant_lane, level.type_lane
-local did = activity.count_attempts
+local count_attempts = activity.count_attempts
 local call = redis.call
 local find = string.find
 
@@ -71,7 +72,7 @@ local function mark(job, letter)
 end
 
 local function unmark(job, letter)
-  if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
+  if job.marks ~= '' then job.marks = job.marks ~= letter and string.gsub(job.marks, letter, '') or '' end
 end
 
 -- Returns all that Rust needs to show a job: its record and, if they exist, failures, result,
@@ -92,7 +93,7 @@ end
 
 -- Returns the lower of two times; either may be missing.
 local function lower(a, b)
-  a, b = tonumber(a), tonumber(b)
+  a, b = number_in(a), number_in(b)
   if not a or b and b < a then return b end
   return a
 end
@@ -108,8 +109,9 @@ end
 -- Schedules the next change of a waiting job: the time `at`, or its expiry. Does nothing if there
 -- is neither.
 local function job_wait(job, at)
+  if not (at or job.expires or job.ttl or job.total) then return end -- most jobs
   local next_change = lower(at, job_expiry(job))
-  if next_change then gather('ZADD', M.DUE, next_change, job.id) end
+  if next_change then gather('ZADD', M.DUE, int(next_change), job.id) end
 end
 
 -- Puts an available job into its lane. It gets a new sequence and so goes to the end of the queue,
@@ -123,7 +125,7 @@ local function job_enter_lane(job, keeps_place)
   local own = type_lane(job.lane, job.type)
   if own ~= job.lane then record.set_lane(job, own) end
   local lane = tenant_lane(job.queue, own, job.tenant, job.rule)
-  local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  local entry = lane_push(job.queue, lane, job.id, lane_score(number_in(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)
 end
@@ -136,7 +138,7 @@ end
 
 -- Returns the time of the execution timeout. Heartbeats do not extend it.
 local function job_timeout(job)
-  return tonumber(job.started) + (tonumber(job.timeout) or tonumber(ctx.args[3])) + (tonumber(job.grace) or 0)
+  return number_in(job.started) + (number_in(job.timeout) or number_in(ctx.args[3])) + (number_in(job.grace) or 0)
 end
 
 local function lease_deadline(job)
@@ -201,8 +203,9 @@ local function slots_release(id, queue, lane, tenant, pool)
   end
 end
 
-local function lease_release(job)
-  did(job.tenant, 'c', 0, ctx.now - (tonumber(job.started) or ctx.now))
+-- Ends the lease of an active job. `completed` is 1 if its attempt succeeded.
+local function lease_release(job, completed)
+  count_attempts(job.tenant, 'c', completed or 0, ctx.now - (number_in(job.started) or ctx.now))
   gather('ZREM', M.LEASES, job.id)
   slots_release(job.id, job.queue, job.lane, job.tenant, job.pool)
   job.pool = ''

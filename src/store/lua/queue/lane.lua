@@ -22,7 +22,7 @@ local tenant_capped = require('tenants/quotas').active_limit
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call
-local on_commit, memoize, signal = runtime.on_commit, runtime.memoize, runtime.signal
+local apply_earlier, on_commit, memoize, signal = runtime.apply_earlier, runtime.on_commit, runtime.memoize, runtime.signal
 local call = redis.call
 local match = string.match
 
@@ -40,6 +40,7 @@ end
 
 -- Returns the number of jobs of a queue that may run. Jobs that wait for a limit do not count.
 local function queue_depth(queue)
+  apply_earlier()
   local counted, changed = call('HMGET', ctx.prefix .. 'counts:' .. queue, 'available', 'blocked'), ctx.counts[queue] or {}
   return (tonumber(counted[1] or nil) or 0) + (changed.available or 0)
     - (tonumber(counted[2] or nil) or 0) - (changed.blocked or 0)
@@ -80,7 +81,7 @@ local function lane_push(queue, lane, id, score)
     entry.jobs = entry.jobs + 1
     if score < entry.lowest then entry.lowest = score end
   end
-  gather('ZADD', entry.key, score, id)
+  gather('ZADD', entry.key, int(score), id)
   return entry
 end
 

@@ -41,7 +41,7 @@ local function unique_matches(policy)
 end
 
 local function policy_in(more)
-  return fields(more).unique
+  return more ~= '' and fields(more).unique
 end
 
 -- Returns the duplicate of a job with these further fields, or nil.

@@ -12,7 +12,7 @@ local runtime = require('lib/runtime')
 
 local on_begin, int = runtime.on_begin, runtime.int
 local job_load, marked = job_module.load, job_module.marked
-local job_release = stage.job_release
+local job_promote = stage.job_promote
 local call = redis.call
 
 local records, has_written -- keys and records to write; true once a record has been written
@@ -38,7 +38,8 @@ end
 local function release(_, id)
   local job = job_load(id)
   if not job or not marked(job, 's') then return false end
-  job_release(job, save)
+  job_promote(job)
+  save(job)
   return true
 end
 

@@ -9,8 +9,8 @@ local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
 
-local count, emit, flush, gather, int = runtime.count, runtime.emit, runtime.flush, runtime.gather, runtime.int
-local count_tenant = job_counts.count_tenant
+local emit, flush, gather, int = runtime.emit, runtime.flush, runtime.gather, runtime.int
+local count_promoted, count_tenant = job_counts.count_promoted, job_counts.count_tenant
 local lane_score = lane.score
 local job_enter_lane, job_make_available, job_move = job_module.enter_lane, job_module.make_available, job_module.move
 local job_save, job_wait, mark, marked = job_module.save, job_module.wait, job_module.mark, job_module.marked
@@ -47,7 +47,7 @@ local function job_stage(job, fits)
   end
   ctx.seq = ctx.seq + 1
   job.seq = int(ctx.seq)
-  gather('ZADD', staging_lane(fair, job.tenant), lane_score(priority, ctx.seq), job.id)
+  gather('ZADD', staging_lane(fair, job.tenant), int(lane_score(priority, ctx.seq)), job.id)
   -- A tenant that takes turns at another priority takes turns here too, even if the webhook has not
   -- answered.
   fair_arrive(fair, tenant, weight, plan.ask and not is_known and (not elsewhere or elsewhere.state == 'u'))
@@ -92,21 +92,24 @@ local function job_admit(job, is_return)
   return true
 end
 
--- Makes a job available that was taken out of its staging lane. Saves the job, with `save` if the
--- caller gathers records. Staged jobs of a tenant are counted with its available ones, so only the
--- counts of the queue change.
-local function job_release(job, save)
+-- Makes a staged job available that was taken out of its staging lane. The caller saves the job.
+local function job_promote(job)
+  unmark(job, 's')
+  count_promoted(job.queue)
+  job.state = 'available'
+  job_enter_lane(job)
+  emit('job.enqueued', job, '"state":"available"')
+end
+
+-- Makes a pending job available, and saves it.
+local function job_release(job)
   if marked(job, 's') then
-    unmark(job, 's')
-    count(job.queue, job.state, -1)
-    count(job.queue, 'available', 1)
-    job.state = 'available'
-    job_enter_lane(job)
+    job_promote(job)
   else
     job_make_available(job)
+    emit('job.enqueued', job, '"state":"available"')
   end
-  (save or job_save)(job)
-  emit('job.enqueued', job, '"state":"available"')
+  job_save(job)
 end
 
 -- Takes a staged job out of its lane without promoting it.
@@ -127,6 +130,7 @@ end
 
 return {
   job_admit = job_admit,
+  job_promote = job_promote,
   job_release = job_release,
   job_stage = job_stage,
   job_unstage = job_unstage,

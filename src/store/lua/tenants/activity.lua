@@ -12,6 +12,7 @@
 -- `commands/noisy_snapshot`.
 
 local ctx = require('lib/context')
+local add_stored = require('tenants/job_counts').add_stored
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
@@ -41,22 +42,25 @@ local function add(of, what, by, by_more)
   end
 end
 
-appliers.attempts = add
+appliers.attempts = function(of, what, _, _, by, ms)
+  add(of, what, by, ms)
+end
 
 -- Records that attempts of a tenant succeeded (`c`) or failed (`f`), or that a worker held its jobs
 -- for some ms.
 local function count_attempts(of, what, by, ms)
-  if is_counted then defer('attempts', of or '_default', what, by, math.max(ms or 0, 0)) end
+  if is_counted then defer('attempts', of or '_default', what, nil, nil, by, ms and ms > 0 and ms or 0) end
 end
 
-appliers.stored = function(queue, state, of, is_push)
-  appliers.count(queue, state, 1)
-  if is_counted then add(of, 's', 1, is_push and 1 or 0) end
+appliers.stored = function(queue, state, of, _, jobs, pushes)
+  add_stored(queue, state, of, jobs)
+  if is_counted then add(of, 's', jobs, pushes) end
 end
 
--- Records that a job of a tenant was stored. `is_push` is true for its first job of a request.
-local function count_stored(queue, state, of, is_push)
-  defer('stored', queue, state, of, is_push)
+-- Counts a stored job, or a staged one if its state is `staged`. `pushes` is 1 for the first job of a
+-- tenant in a request, otherwise 0.
+local function count_stored(queue, state, of, pushes)
+  defer('stored', queue, state, of, nil, 1, pushes)
 end
 
 -- Returns the record of this call, or nil.

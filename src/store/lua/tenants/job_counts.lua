@@ -11,7 +11,7 @@ local ctx = require('lib/context')
 local runtime = require('lib/runtime')
 
 local appliers, on_begin, defer, int = runtime.appliers, runtime.on_begin, runtime.defer, runtime.int
-local on_commit, send = runtime.on_commit, runtime.send
+local apply_earlier, on_commit, send = runtime.apply_earlier, runtime.on_commit, runtime.send
 local call = redis.call
 local match = string.match
 
@@ -33,7 +33,7 @@ end
 
 local function count_tenant(tenant, state, by)
   local name = POSITIONS[state] and counted_name(tenant)
-  if name then defer('count_tenant', name, POSITIONS[state], by) end
+  if name then defer('count_tenant', name, POSITIONS[state], nil, nil, by, 0) end
 end
 
 local function add(tenant, place, by)
@@ -41,19 +41,33 @@ local function add(tenant, place, by)
   if of_place then of_place[tenant], has_changes = (of_place[tenant] or 0) + by, true end
 end
 
-appliers.count_tenant = add
+appliers.count_tenant = function(tenant, place, _, _, by)
+  add(tenant, place, by)
+end
+
+-- Applies the count of stored jobs. Staged jobs are `pending` in the counts of their queue.
+local function add_stored(queue, state, tenant, jobs)
+  appliers.count(queue, state == 'staged' and 'pending' or state, nil, nil, jobs)
+  local name = counted_name(tenant)
+  if name then add(name, POSITIONS[state], jobs) end
+end
 
 -- Counts a change of state, for the queue and for the tenant.
 local function count_move(queue, tenant, from, to)
-  defer('move', queue, from, to, counted_name(tenant))
+  defer('move', queue, from, to, counted_name(tenant), 1, 0)
 end
 
-appliers.move = function(queue, from, to, tenant)
-  appliers.count(queue, from, -1)
-  appliers.count(queue, to, 1)
+-- Counts the promotion of a staged job. Its tenant's counts do not change.
+local function count_promoted(queue)
+  defer('move', queue, 'pending', 'available', false, 1, 0)
+end
+
+appliers.move = function(queue, from, to, tenant, jobs)
+  appliers.count(queue, from, nil, nil, -jobs)
+  appliers.count(queue, to, nil, nil, jobs)
   if tenant then
-    add(tenant, POSITIONS[from], -1)
-    add(tenant, POSITIONS[to], 1)
+    add(tenant, POSITIONS[from], -jobs)
+    add(tenant, POSITIONS[to], jobs)
   end
 end
 
@@ -108,9 +122,10 @@ local function tenants_load(names)
   if #unread > 0 then tenants_read(unread) end
 end
 
--- Returns how many jobs of a tenant wait, and how many of those are scheduled. Includes settled
--- changes of this call.
+-- Returns how many jobs of a tenant wait, and how many of those are scheduled. Includes
+-- changes by earlier items of this call.
 local function tenant_waits(name)
+  apply_earlier()
   local text = stored[name]
   if not text then
     tenants_read({name})
@@ -127,8 +142,9 @@ local function tenant_waits(name)
   return jobs[1] + (changes[1][name] or 0) + (changes[2][name] or 0) + later, jobs[2] + later
 end
 
--- Returns the jobs of a tenant by state. Includes settled changes of this call.
+-- Returns the jobs of a tenant by state. Includes changes by earlier items of this call.
 local function tenant_jobs(name)
+  apply_earlier()
   tenants_load({name})
   local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}
   for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (changes[place][name] or 0) end
@@ -169,7 +185,9 @@ on_commit('tallies', function()
 end)
 
 return {
+  add_stored = add_stored,
   count_move = count_move,
+  count_promoted = count_promoted,
   count_tenant = count_tenant,
   tenant_jobs = tenant_jobs,
   tenant_waits = tenant_waits,

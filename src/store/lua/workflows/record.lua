@@ -80,7 +80,7 @@ local function write(workflow)
   local key = workflow.key
   if not next(workflow.touched) and not workflow.finished then return end
   for number in pairs(workflow.touched) do
-    gather('HSET', key .. ':nodes', number, node_codec.write(workflow.nodes[number]))
+    gather('HSET', key .. ':nodes', int(number), node_codec.write(workflow.nodes[number]))
   end
   call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
   if workflow.finished then

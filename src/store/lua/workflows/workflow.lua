@@ -80,8 +80,8 @@ end
 -- Stores a job of the workflow as any other job is stored.
 local function start(workflow, number, words)
   if not words then
-    local text = call('HGET', workflow.key .. ':jobs', number)
-    gather('HDEL', workflow.key .. ':jobs', number)
+    local text = call('HGET', workflow.key .. ':jobs', int(number))
+    gather('HDEL', workflow.key .. ':jobs', int(number))
     words = {match(text, JOB_WORDS)}
   end
   store('', words, 1)
