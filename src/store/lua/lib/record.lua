@@ -24,9 +24,6 @@ local CHANGING = {'state', 'attempt', 'seq', 'created', 'enqueued', 'started', '
   'period', 'stalled_at', 'next_retry', 'retry_delay', 'activated', 'pool', 'marks'}
 local BEHIND = '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30' -- marks and FIXED
 local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. BEHIND
--- In a record of a job that never ran, the fields from `started` to `pool` are empty.
-local WHILE_WAITING = 5
-local DECODED_WAITING = '^' .. rep('([^\31]*)\31', WHILE_WAITING) .. rep('\31', #CHANGING - 1 - WHILE_WAITING) .. BEHIND
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30()'
 local HEAD = '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)'
 
@@ -44,16 +41,10 @@ local function job_of(id, key, text, state, attempt, seq, created, enqueued, sta
   return job
 end
 
--- Makes a job of the captures of DECODED_WAITING, or returns nil if there are none.
-local function waiting_job_of(id, key, text, state, attempt, seq, created, enqueued, ...)
-  return state and job_of(id, key, text, state, attempt, seq, created, enqueued, '', '', '', '', '', '', '', '', '', '', '', ...)
-end
-
 -- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
 -- in it at which FIXED begins.
 local function decode(id, key, text)
-  return not find(text, '^active') and waiting_job_of(id, key, text, match(text, DECODED_WAITING))
-    or job_of(id, key, text, match(text, DECODED))
+  return job_of(id, key, text, match(text, DECODED))
 end
 
 -- Encodes a job after its changing fields were changed, and updates `text` and `rest` of the job.
