@@ -136,7 +136,7 @@ local function lease(job, lane, request)
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, ctx.now_text
   job.period = request.visibility and int(request.visibility) or ''
-  job.visible_until = int(ctx.now + (request.visibility or number_in(job.visibility) or number_in(ctx.args[2])))
+  job.visible_until = int(ctx.now + (request.visibility or number_in(job.visibility) or ctx.settings.visibility))
   if request.worker ~= '' then
     job.worker = request.worker
     held.add(request.worker, job.id)

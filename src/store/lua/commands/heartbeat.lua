@@ -48,12 +48,12 @@ local function join_pool(worker, key, pool, fields)
   if pool or leaves then
     call('UNLINK', member)
   elseif own then
-    call('PEXPIRE', member, ctx.args[8])
+    call('PEXPIRE', member, int(ctx.settings.dead_after))
   end
 end
 
 local function extend_lease(job, visibility)
-  local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])
+  local period = visibility or tonumber(job.period) or tonumber(job.visibility) or ctx.settings.visibility
   job.visible_until = int(ctx.now + period)
   if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
   gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)

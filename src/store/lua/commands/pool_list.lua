@@ -12,7 +12,7 @@ local int = runtime.int
 local call = redis.call
 
 local function run()
-  local dead_after = ctx.args[8] -- a setting: `lib/runtime`
+  local dead_after = ctx.settings.dead_after
   local minute = math.floor(ctx.now / 60000)
   local queues, pace = {}, {}
   for _, queue in ipairs(call('HKEYS', ctx.prefix .. 'queues')) do

@@ -41,7 +41,7 @@ local function run()
     if data ~= '' then call('HSET', key, 'd', data) end
     if message ~= '' then call('HSET', key, 'm', message) end
     mark(job, 'p')
-    job.visible_until = int(ctx.now + (tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])))
+    job.visible_until = int(ctx.now + (tonumber(job.period) or tonumber(job.visibility) or ctx.settings.visibility))
     if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
     gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
     job_save(job)

@@ -19,7 +19,7 @@ local park = require('limits/park')
 local starvation = require('dispatch/starvation')
 local runtime = require('lib/runtime')
 
-local commit, signal = runtime.commit, runtime.signal
+local commit, int, signal = runtime.commit, runtime.int, runtime.signal
 local workflows = workflow.workflows
 local job_abandoned = failure.job_abandoned
 local sweep = due.sweep
@@ -38,7 +38,7 @@ local function run()
   limit = tonumber(limit)
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
-  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', ctx.now - ctx.args[8], 'LIMIT', 0, 10)) do
+  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', int(ctx.now - ctx.settings.dead_after), 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', abandon)))
   end
   handled = math.max(handled, workflows.run_deferred(limit))

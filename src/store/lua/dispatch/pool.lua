@@ -229,7 +229,7 @@ local function is_member(request, pool)
     at = tonumber(call('ZSCORE', ctx.prefix .. 'pool:' .. pool .. ':workers', request.worker) or nil) or false
     of_pool[request.worker] = at
   end
-  return at and ctx.now - at < math.min(MEMBER_MS, tonumber(ctx.args[8]) / 3)
+  return at and ctx.now - at < math.min(MEMBER_MS, ctx.settings.dead_after / 3)
 end
 
 -- Stores a worker's sign of life in its pool. Forgets workers that were silent for too long,
@@ -237,9 +237,9 @@ end
 local function pool_join(request, pool)
   if is_member(request, pool) then return end
   local worker, members = request.worker, ctx.prefix .. 'pool:' .. pool .. ':workers'
-  call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(ctx.now - tonumber(ctx.args[8])))
+  call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(ctx.now - ctx.settings.dead_after))
   call('ZADD', members, ctx.now_text, worker)
-  call('SET', ctx.prefix .. 'member:' .. worker, pool, 'PX', ctx.args[8])
+  call('SET', ctx.prefix .. 'member:' .. worker, pool, 'PX', int(ctx.settings.dead_after))
   last_seen[pool][worker] = ctx.now
 end
 

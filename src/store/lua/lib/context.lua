@@ -2,6 +2,7 @@
 --
 -- prefix    `fg:{ns}:`, the prefix of every key; the braces put all keys into one cluster slot
 -- args      the arguments of the call (`lib/runtime`)
+-- settings  the settings among them, as numbers by name
 -- call      number of calls since the library was loaded
 -- state     the hash `state`; `lib/runtime` lists its fields
 -- now       time of the call in ms; `now_text` is the same as text
@@ -14,6 +15,6 @@
 -- allowed   letters for the kinds of limits that tenants have (`tenants/quotas`)
 
 return {
-  prefix = nil, args = nil, call = 0, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,
+  prefix = nil, args = nil, settings = nil, call = 0, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,
   counts = nil, allowed = nil,
 }

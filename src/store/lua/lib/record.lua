@@ -22,15 +22,16 @@ local concat, find, match, rep, sub = table.concat, string.find, string.match, s
 
 local CHANGING = {'state', 'attempt', 'seq', 'created', 'enqueued', 'started', 'finished', 'visible_until', 'worker', 'op',
   'period', 'stalled_at', 'next_retry', 'retry_delay', 'activated', 'pool', 'marks'}
-local BEHIND = '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30' -- marks and FIXED
-local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. BEHIND
+local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30()'
 local HEAD = '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)'
 
--- Makes a job of the captures of DECODED. One constructor has all fields: Lua resizes a table that
--- grows field by field five times.
-local function job_of(id, key, text, state, attempt, seq, created, enqueued, started, finished, visible_until, worker, op,
-  period, stalled_at, next_retry, retry_delay, activated, pool, marks, rest, queue, type, lane, more)
+-- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
+-- in it at which FIXED begins.
+local function decode(id, key, text)
+  local state, attempt, seq, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at, next_retry,
+    retry_delay, activated, pool, marks, rest, queue, type, lane, more = match(text, DECODED)
+  -- One constructor with all fields: Lua resizes a table that grows field by field five times.
   local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = number_in(attempt), seq = seq,
     created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
     worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry, retry_delay = retry_delay,
@@ -39,12 +40,6 @@ local function job_of(id, key, text, state, attempt, seq, created, enqueued, sta
     for name, value in pairs(fields(more)) do job[name] = value end
   end
   return job
-end
-
--- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
--- in it at which FIXED begins.
-local function decode(id, key, text)
-  return job_of(id, key, text, match(text, DECODED))
 end
 
 -- Encodes a job after its changing fields were changed, and updates `text` and `rest` of the job.

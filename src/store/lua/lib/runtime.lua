@@ -57,7 +57,19 @@ local function begin_clock()
   ctx.now, ctx.now_text, ctx.steady = now, int(now), now + (tonumber(state.shift) or 0)
 end
 
+-- Parses the settings if they are not those of the last call.
+local SETTINGS = {'visibility', 'timeout', 'completed', 'cancelled', 'discarded', 'dead_letter', 'dead_after'}
+local settings_text
+
+local function begin_settings(args)
+  local text = concat(args, ' ', 2, 8)
+  if text == settings_text then return end
+  settings_text, ctx.settings = text, {}
+  for place, name in ipairs(SETTINGS) do ctx.settings[name] = tonumber(args[place + 1]) end
+end
+
 local function begin(keys, args)
+  begin_settings(args)
   ctx.prefix, ctx.args, ctx.call = keys[1], args, ctx.call + 1
   -- One constructor with all fields, because Lua resizes a table that grows field by field.
   local state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil,

@@ -7,7 +7,6 @@
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local unique_set = require('queue/unique_set')
-local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
@@ -18,18 +17,13 @@ local call = redis.call
 local M = {}
 
 local SHORTEST = 10000
--- Positions in the arguments (`lib/runtime`).
-local RETENTION = {completed = 4, cancelled = 5, discarded = 6, dead_letter = 7, forwarded = 4}
+-- By state in which a job ends: the setting for how many ms its keys are kept.
+local RETENTION = {completed = 'completed', cancelled = 'cancelled', discarded = 'discarded', dead_letter = 'dead_letter',
+  forwarded = 'completed'}
 
 -- Returns for how many ms jobs are kept that ended in a state.
 local function retention(state)
-  return number_in(ctx.args[RETENTION[state]])
-end
-
--- Returns the ms for which the keys of a job are kept, as text. At least `SHORTEST`, because a call
--- that is sent again since its reply was lost must still find the job.
-local function keep_text(state)
-  return retention(state) > SHORTEST and ctx.args[RETENTION[state]] or int(SHORTEST)
+  return ctx.settings[RETENTION[state]]
 end
 
 -- Advances the workflow of a job that ended. `workflows/workflow` sets it; in scripts without that
@@ -62,7 +56,8 @@ local function job_finish(job, state, dead)
     gather('ZADD', ctx.prefix .. 'dead', ctx.now_text, job.id)
     mark(job, 'd')
   end
-  local keep_ms = keep_text(dead and 'dead_letter' or state)
+  -- A call that is sent again because its reply was lost must still find the job.
+  local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
   job_save(job, keep_ms)
   if job.unique then unique_set.release(job, state, keep_ms) end
   if job.result then call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms) end

@@ -138,11 +138,12 @@ end
 
 -- Returns the time of the execution timeout. Heartbeats do not extend it.
 local function job_timeout(job)
-  return number_in(job.started) + (number_in(job.timeout) or number_in(ctx.args[3])) + (number_in(job.grace) or 0)
+  return number_in(job.started) + (job.timeout and number_in(job.timeout) or ctx.settings.timeout) + (job.grace and number_in(job.grace) or 0)
 end
 
 local function lease_deadline(job)
-  local deadline = lower(job.visible_until, job_timeout(job))
+  local visible, timeout = number_in(job.visible_until), job_timeout(job)
+  local deadline = visible < timeout and visible or timeout
   if job.stalled_at ~= '' or job.total then deadline = lower(deadline, lower(job.stalled_at, job.total)) end
   return deadline
 end
@@ -185,7 +186,7 @@ end
 -- Frees the slots that a lease takes under limits and in its pool.
 local function slots_release(id, queue, lane, tenant, pool)
   if pool ~= '' then pool_leave(pool, id) end
-  if find(ctx.state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
+  if ctx.state.policy ~= '' and find(ctx.state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
   if find(lane, ';', 1, true) then
     local keys = lane_limits(queue, lane)
     for place = 1, #keys do
@@ -196,8 +197,8 @@ local function slots_release(id, queue, lane, tenant, pool)
       end
     end
   end
-  if find(ctx.allowed, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
-  if is_limited(queue) then
+  if ctx.allowed ~= '' and find(ctx.allowed, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
+  if ctx.state.limits and is_limited(queue) then
     free_slot('#' .. queue)
     signal('ready ' .. queue)
   end
