@@ -86,6 +86,30 @@ async fn an_invalid_request_in_a_group_affects_only_itself() {
     assert_eq!(app.client.fetch("q", 100).await.job_ids().len(), 21);
 }
 
+/// An answer that fails inside the script, after it has changed counts, leaves those of the others as they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_of_a_failed_answer_are_reverted_and_those_of_its_group_are_kept() {
+    let app = quiet_app().await;
+    let ordinary = join_all((0..30).map(|_| app.client.enqueue_into("q"))).await;
+    let unique = json!({"type": "test.job", "args": [], "options": {"queue": "q", "unique": {"keys": ["type"]}}});
+    let broken = app.client.enqueue(unique).await;
+    assert_eq!(app.client.fetch("q", 31).await.job_ids().len(), 31);
+    // The index of unique jobs is read after the counts were changed.
+    let index = app.redis.keys_with("unique:").await.pop().expect("the index of the unique job");
+    app.redis.command::<()>(&["DEL", &index]).await;
+    app.redis.command::<()>(&["SET", &index, "not a sorted set"]).await;
+
+    let before = script_calls(&app).await;
+    let ids = ordinary[..15].iter().chain([&broken]).chain(&ordinary[15..]);
+    let statuses: Vec<u16> = join_all(ids.map(|id| app.client.ack(id))).await.iter().map(|answer| answer.status).collect();
+    assert!(script_calls(&app).await - before < 31, "the answers went in groups");
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 30, "{statuses:?}");
+    assert_eq!(statuses[15], 500);
+    let stats = app.client.get("/v1/queues/q/stats").await.expect(200);
+    assert_eq!((stats.at("/queue/active"), stats.at("/queue/completed")), (&json!(1), &json!(30)));
+    assert_eq!(app.client.state(&broken).await, "active");
+}
+
 /// One script call leases fewer jobs from many queues; a request still gets as many as it asks for.
 #[tokio::test]
 async fn a_fetch_over_many_queues_gets_all_that_it_asks_for() {

@@ -58,12 +58,12 @@ local function job_finish(job, state, dead)
   end
   -- A call that is sent again because its reply was lost must still find the job.
   local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
-  job_save(job, keep_ms)
   if job.unique then unique_set.release(job, state, keep_ms) end
   if job.result then call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms) end
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
   if job.marks ~= '' then keys_expire(job, keep_ms) end
   if job.workflow then M.advance_workflow(job, state, keep_ms) end
+  job_save(job, keep_ms) -- last, so that an error above leaves the job as it was
 end
 
 local function job_erase(id)
