@@ -5,7 +5,7 @@ use crate::auth::{self, ApiKey, AuthMode, KeyCache};
 use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::fairness::Rules;
+use crate::domain::plan::Rules;
 use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
 use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
@@ -189,7 +189,7 @@ async fn first_key(keys: &KeyCache) -> anyhow::Result<Option<String>> {
 /// host names and process ids.
 fn holder() -> String {
     let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
-    let unique = crate::job::id::generate();
+    let unique = crate::domain::job::id::generate();
     format!("{host}:{}:{}", std::process::id(), unique.rsplit('-').next().unwrap_or_default())
 }
 

@@ -4,10 +4,9 @@
 //! The modules, from the bottom up; each one uses only modules listed before it:
 //!
 //! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config`
-//!   itself uses the types of `job` and `fairness`.
-//! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
-//! - [`fairness`] – the arithmetic of fairness: plan rules, weights, the virtual clock. As pure as
-//!   `job`.
+//!   itself uses the types of `domain`.
+//! - [`domain`] – jobs, tenants, plans and limits as data, and the arithmetic of fairness. Pure: no
+//!   I/O, no clock, no tokio.
 //! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests.
 //! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
 //! - [`weights`] – requests weights of tenants from the user's webhook.
@@ -29,8 +28,7 @@ pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod fairness;
-pub mod job;
+pub mod domain;
 pub mod long_poll;
 pub mod main_queue;
 pub mod planner;

@@ -4,7 +4,8 @@
 //! the first process only. If a process dies between checking and firing, another one fires, or the
 //! one that starts next. Of several missed times, only one is fired late.
 
-use crate::job::{CronJob, Limits};
+use crate::domain::cron::CronJob;
+use crate::domain::job::Limits;
 use crate::planner::EnqueueService;
 use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;

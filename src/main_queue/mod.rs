@@ -19,7 +19,7 @@ pub use sidekiq::{Place, Sidekiq};
 pub use source::Source;
 
 use crate::config::{KnownMainQueue, System};
-use crate::fairness::BUILTIN;
+use crate::domain::plan::BUILTIN;
 use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use super::contact::Contact;
 use super::pace::Pace;
-use crate::fairness::Closed;
+use crate::domain::plan::Closed;
 use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
 use crate::store::{DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, Returned, Store};
 use futures_util::future::try_join_all;

@@ -5,9 +5,10 @@
 //! stored.
 
 use super::enqueue_service::{EnqueueService, Refusal};
-use crate::job::ancestor::Origin;
-use crate::job::tenant::DEFAULT;
-use crate::job::{NewJob, Scope};
+use crate::domain::job::NewJob;
+use crate::domain::job::Origin;
+use crate::domain::tenant::Scope;
+use crate::domain::tenant_id::DEFAULT;
 use crate::store;
 use std::collections::HashMap;
 

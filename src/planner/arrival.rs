@@ -2,10 +2,11 @@
 
 use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
-use crate::fairness::{Rule, Rules};
-use crate::job::escape::escape;
-use crate::job::sidekiq::{self, Payload};
-use crate::job::{NewJob, Planned, id, json, tenant};
+use crate::domain::escape::escape;
+use crate::domain::job::sidekiq::{self, Payload};
+use crate::domain::job::{NewJob, Planned, id};
+use crate::domain::plan::{Rule, Rules};
+use crate::domain::{json, tenant_id};
 use crate::store::{Claimed, StagedByGem};
 
 /// The queue of jobs that name none, as in Sidekiq.
@@ -99,7 +100,7 @@ impl Arrival<'_> {
         let Some(rule) = rule else {
             return Fate::Pass { queue, payload: sidekiq::fill(&template, args, self.now) };
         };
-        let tenant = if tenant::is_id(&staged.tenant) { &staged.tenant } else { self.default_tenant };
+        let tenant = if tenant_id::is_id(&staged.tenant) { &staged.tenant } else { self.default_tenant };
         let mut job = NewJob::foreign(class, &queue, args, template);
         // The gem's tenant, needed to hand the job back.
         job.fields.push(("fairplay", escape(&staged.tenant)));

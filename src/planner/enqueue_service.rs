@@ -2,10 +2,12 @@
 
 use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
-use crate::fairness::{Isolation, LimitRule, OnMissingTenant, Tenancy};
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::scope::Foreign;
-use crate::job::{LimitKey, NewJob, Planned, RateLimit, Record, Scope};
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::job::{NewJob, Planned, Record};
+use crate::domain::limit::{LimitKey, RateLimit};
+use crate::domain::plan::OnMissingTenant;
+use crate::domain::pool::LimitRule;
+use crate::domain::tenant::{Foreign, Isolation, Scope, Tenancy};
 use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{self, Enqueued, FireCronOutcome, Firing, Store};
 use std::sync::Arc;

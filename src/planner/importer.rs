@@ -15,7 +15,7 @@ use super::arrival::{Arrival, Entry, Fate};
 use super::rulebook::{Known, Rulebook};
 use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
-use crate::job::{NewJob, id, sidekiq};
+use crate::domain::job::{NewJob, id, sidekiq};
 use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
 use crate::store::{Error, ImportOutcome, Inbox, OutboxEntry, StagedByGem, Store, TakeOver};
 use crate::telemetry::SidekiqMetrics;

@@ -3,7 +3,7 @@
 
 use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
 use crate::config;
-use crate::fairness::{Policy, Pool, PoolConflict, rebalance};
+use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

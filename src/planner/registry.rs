@@ -6,7 +6,7 @@ use super::round_runner::RoundRunner;
 use super::rulebook::Rulebook;
 use super::weight_sync::WeightSync;
 use crate::config::Secret;
-use crate::fairness::{Closed, Rule};
+use crate::domain::plan::{Closed, Rule};
 use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::{Metrics, ShadowMetrics};

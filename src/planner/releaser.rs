@@ -9,7 +9,8 @@
 use super::importer::Importer;
 use super::rulebook::Rulebook;
 use super::stock::{Inventory, Listed, Stock, portion};
-use crate::job::{id, json, sidekiq};
+use crate::domain::job::{id, sidekiq};
+use crate::domain::json;
 use crate::main_queue::{Sidekiq, Source};
 use crate::store::{Error, Hold, Restored, StagedText, Store, Unstaged};
 use std::sync::Arc;

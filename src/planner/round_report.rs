@@ -2,8 +2,8 @@
 
 use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
-use crate::fairness::Rule;
-use crate::job::time::rfc3339;
+use crate::domain::plan::Rule;
+use crate::domain::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
 

@@ -2,7 +2,9 @@
 
 use super::policy::Held;
 use crate::config;
-use crate::fairness::{Policy, Rule, Rules, TenantRule};
+use crate::domain::plan::{Rule, Rules};
+use crate::domain::pool::Policy;
+use crate::domain::tenant::TenantRule;
 use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;

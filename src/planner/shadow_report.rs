@@ -1,8 +1,11 @@
 //! The report of a rule in shadow: the actual waits of tenants and the simulated ones.
 
 use super::shadow_weights::ShadowWeights;
-use crate::fairness::{MOST_JOBS, Rule, Shadow, WaitStats, Waits, Weight};
-use crate::job::time::rfc3339;
+use crate::domain::plan::Rule;
+use crate::domain::shadow::{MOST_JOBS, Shadow};
+use crate::domain::shadow::{WaitStats, Waits};
+use crate::domain::tenant::Weight;
+use crate::domain::time::rfc3339;
 use crate::telemetry::{ShadowLevels, TenantWaits};
 use serde_json::{Value, json};
 use std::collections::HashMap;

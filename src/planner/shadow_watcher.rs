@@ -8,10 +8,11 @@ use super::shadow_report::ShadowReport;
 use super::shadow_weights::{self, ShadowWeights};
 use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use super::webhook_reporter::WebhookReporter;
-use crate::fairness::{MOST_JOBS, Pace, Rule, Shadow, ShadowRound, WatchedJob};
-use crate::job::cron::Cron;
-use crate::job::sidekiq::{self, Payload};
-use crate::job::tenant;
+use crate::domain::cron::Cron;
+use crate::domain::job::sidekiq::{self, Payload};
+use crate::domain::plan::{Pace, Rule};
+use crate::domain::shadow::{MOST_JOBS, Shadow, ShadowRound, WatchedJob};
+use crate::domain::tenant_id;
 use crate::main_queue::{MainQueue, Sidekiq};
 use crate::store::{Error, Served, Watched};
 use crate::weights;
@@ -294,7 +295,7 @@ impl<'a> ShadowWatcher<'a> {
             if owner.is_none() {
                 findings.extend(self.jobs.tenant_missing(&self.rule, &payload));
             }
-            Arc::from(owner.as_deref().unwrap_or(tenant::DEFAULT))
+            Arc::from(owner.as_deref().unwrap_or(tenant_id::DEFAULT))
         });
         WatchedJob { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
     }

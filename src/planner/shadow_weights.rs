@@ -3,7 +3,9 @@
 
 use super::rulebook::Rulebook;
 use super::webhook_state::WebhookState;
-use crate::fairness::{Rule, Shadow, Weight};
+use crate::domain::plan::Rule;
+use crate::domain::shadow::Shadow;
+use crate::domain::tenant::Weight;
 use crate::store::Error;
 use crate::weights::{self, Ask, Fallback, Source};
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 //! an event.
 
 use super::failure_reporter::{FailureReporter, Notice};
-use crate::fairness::Rule;
-use crate::job::json::quoted;
-use crate::job::shape::shape;
-use crate::job::sidekiq::Payload;
+use crate::domain::job::sidekiq::Payload;
+use crate::domain::json::quoted;
+use crate::domain::plan::Rule;
+use crate::domain::shape::shape;
 use crate::store::{SidekiqProcess, Store};
 use std::collections::HashSet;
 

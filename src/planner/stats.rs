@@ -3,8 +3,9 @@
 use super::registry::RunnerRegistry;
 use super::scheduler;
 use crate::config::redact;
-use crate::fairness::{Gate, Rule, jain_index, lag, wait_bound};
-use crate::job::time::{At, rfc3339};
+use crate::domain::fairness::{jain_index, lag, wait_bound};
+use crate::domain::plan::{Gate, Rule};
+use crate::domain::time::{At, rfc3339};
 use crate::store::{Error, Observation, PriorityLevel, RuleStatus, ShadowRecord, StagedTenant, StagedTenants};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};

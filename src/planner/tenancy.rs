@@ -4,8 +4,8 @@
 
 use super::rulebook::{ATTEMPTS, Removed, Rulebook};
 use crate::config;
-use crate::fairness::{TenantLimits, TenantRule, TenantSettings};
-use crate::job::time;
+use crate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
+use crate::domain::time;
 use crate::store::{Error, FileTenant, TenantChange, TenantJobs};
 use serde_json::{Value, json};
 

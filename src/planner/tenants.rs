@@ -1,7 +1,8 @@
 //! The tenants of a rule, as a sortable list.
 
 use super::registry::RunnerRegistry;
-use crate::fairness::{Weight, wait_bound};
+use crate::domain::fairness::wait_bound;
+use crate::domain::tenant::Weight;
 use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;

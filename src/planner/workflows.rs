@@ -2,8 +2,9 @@
 //! stored.
 
 use super::enqueue_service::{ATTEMPTS, EnqueueService, Refusal};
-use crate::job::scope::Foreign;
-use crate::job::{Invalid, NewWorkflow};
+use crate::domain::invalid::Invalid;
+use crate::domain::tenant::Foreign;
+use crate::domain::workflow::NewWorkflow;
 use crate::store::{self, StartWorkflowOutcome};
 
 impl EnqueueService {

@@ -40,22 +40,41 @@ fn forbid(module: &str, words: &[&str]) {
 }
 
 #[test]
-fn jobs_and_fairness_are_pure() {
-    for module in ["job", "fairness"] {
-        forbid(
-            module,
-            &["tokio", "redis::", "axum", "reqwest", "std::time", "std::net", "std::fs", "crate::store", "crate::api"],
-        );
+fn the_domain_is_pure() {
+    forbid(
+        "domain",
+        &["tokio", "redis::", "axum", "reqwest", "std::time", "std::net", "std::fs", "crate::store", "crate::api"],
+    );
+}
+
+/// Folders of the domain use only those that come before them, and the files beside the folders use none.
+#[test]
+fn folders_of_the_domain_have_an_order() {
+    let order = ["limit", "job", "workflow", "cron", "tenant", "fairness", "plan", "pool", "noisy", "shadow"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain");
+    let mut files = 0;
+    for (path, text) in sources(&root, "rs") {
+        let name = path.strip_prefix(&root).unwrap();
+        let folder = name.parent().and_then(|parent| parent.iter().next()).and_then(|folder| folder.to_str());
+        let own = folder.map(|folder| order.iter().position(|name| *name == folder).unwrap());
+        let later = &order[own.map_or(0, |own| own + 1)..];
+        for line in code(&text) {
+            let beside = |later: &str| folder.is_none() && line.contains(&format!("super::{later}::"));
+            let used = later.iter().find(|later| line.contains(&format!("domain::{later}::")) || beside(later));
+            assert_eq!(used, None, "{} uses a later folder: {line}", name.display());
+        }
+        files += usize::from(own.is_some());
     }
-    forbid("job", &["crate::fairness"]);
+    assert!(files > 30, "the folders have only {files} files");
 }
 
 #[test]
 fn only_the_store_knows_redis() {
-    for module in ["api", "auth", "main_queue", "planner", "background", "long_poll", "telemetry", "config", "job"] {
+    for module in ["api", "auth", "main_queue", "planner", "background", "long_poll", "telemetry", "config", "domain"] {
         forbid(module, &["redis::"]);
     }
-    for module in ["store", "auth", "main_queue", "planner", "background", "long_poll", "job", "config", "telemetry"] {
+    for module in ["store", "auth", "main_queue", "planner", "background", "long_poll", "domain", "config", "telemetry"]
+    {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
     }
 }
@@ -96,8 +115,8 @@ fn only_the_codecs_know_separators() {
         "store/lua/lib/record.lua",
         "store/lua/lib/event.lua",
         // Placeholders in the template of a payload, and the separator within the name of a tenant's worker.
-        "job/sidekiq.rs",
-        "job/scope.rs",
+        "domain/job/sidekiq.rs",
+        "domain/tenant/scope.rs",
         // The lower bound that promotion is compared with, which does nothing but the writes.
         "cli/bench/raw_promotion.lua",
     ];

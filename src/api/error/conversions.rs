@@ -1,8 +1,8 @@
 //! Conversions of errors of the store, the planner and the validation of requests into error responses.
 
 use super::ApiError;
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::scope::Foreign;
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::tenant::Foreign;
 use crate::planner;
 use crate::store;
 use axum::http::StatusCode;

@@ -9,7 +9,7 @@ use crate::api::path::PathParam;
 use crate::api::validation::validation_failed;
 use crate::api::{Api, response};
 use crate::config;
-use crate::job::invalid::Invalid;
+use crate::domain::invalid::Invalid;
 use crate::planner::{Order, Removed, RoundAttempt, RuleStats, TenantList, preview as dry_run, shadow};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};

@@ -126,7 +126,7 @@ async fn measure_tenants(api: &Api) -> Result<(), Error> {
             break;
         }
     }
-    let named = tenants.into_iter().filter(|(id, _)| id != crate::job::tenant::DEFAULT);
+    let named = tenants.into_iter().filter(|(id, _)| id != crate::domain::tenant_id::DEFAULT);
     let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
     let all = api.store().all_tenants_jobs().await?;
     api.metrics().store.tenants.levels(&levels, (all.active, all.depth()));

@@ -9,9 +9,9 @@ use crate::api::path::PathParam;
 use crate::api::validation::validation_failed;
 use crate::api::{Api, response};
 use crate::config;
-use crate::fairness::{TenantLimits, Weight};
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::{tenant, time};
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::tenant::{TenantLimits, Weight};
+use crate::domain::{tenant_id, time};
 use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TenantSettingsRefused};
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
@@ -167,7 +167,7 @@ async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
 }
 
 async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, ApiError> {
-    if id == tenant::DEFAULT {
+    if id == tenant_id::DEFAULT {
         return Ok(api.store().default_tenant_jobs().await?);
     }
     Ok(api.store().tenant_jobs(&[id]).await?.pop().unwrap_or_default())
@@ -212,10 +212,10 @@ fn check_own(api: &Api, id: &str) -> Result<(), ApiError> {
 
 /// Refuses a text that is not a valid tenant id.
 fn check(id: &str) -> Result<(), ApiError> {
-    if id == tenant::DEFAULT || tenant::is_id(id) {
+    if id == tenant_id::DEFAULT || tenant_id::is_id(id) {
         return Ok(());
     }
-    Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
+    Err(Invalid::field("id", tenant_id::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
 }
 
 impl From<TenantSettingsRefused> for ApiError {

@@ -5,7 +5,7 @@ use super::job_schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::bulk;
-use crate::job::{Limits, State};
+use crate::domain::job::{Limits, State};
 use serde_json::{Value, json};
 
 const PRESSURE: [&str; 3] = ["X-OJS-Queue-Depth", "X-OJS-Queue-Bound", "X-OJS-Queue-Pressure"];

@@ -32,7 +32,7 @@ pub(super) use operation::Describe;
 use super::response::MEDIA_TYPE;
 use super::routes::{Access, Route, table};
 use crate::auth::Role;
-use crate::job::Limits;
+use crate::domain::job::Limits;
 use operation::Operation;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

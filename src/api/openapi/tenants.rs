@@ -4,8 +4,8 @@ use super::Schemas;
 use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
-use crate::fairness::TenantLimits;
-use crate::job::quota::MOST_CONCURRENCY;
+use crate::domain::limit::quota::MOST_CONCURRENCY;
+use crate::domain::tenant::TenantLimits;
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {

@@ -7,7 +7,7 @@ use super::pools::STRATEGIES;
 use super::schema::*;
 use crate::api::handlers::fetch::MOST_QUEUES;
 use crate::api::handlers::workers::MOST_NAMES;
-use crate::job::Limits;
+use crate::domain::job::Limits;
 use serde_json::{Value, json};
 
 pub fn schemas(limits: &Limits) -> Schemas {

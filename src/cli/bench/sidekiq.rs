@@ -6,7 +6,7 @@ use super::report::cpus;
 use super::resp::Resp;
 use super::shape::{KIND, QUEUE, RULE, Shape, tenant};
 use super::staging::Staging;
-use crate::job::tenant::DEFAULT;
+use crate::domain::tenant_id::DEFAULT;
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside, Source};
 use crate::planner::{Importer, PORTION};
 use crate::store::embedded::{self, PrivateRedis};

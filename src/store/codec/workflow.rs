@@ -2,8 +2,8 @@
 //! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
-use crate::job::workflow::{self, Shape, Step};
-use crate::job::workflow_record::{Node, Part, Report, WorkflowRecord};
+use crate::domain::workflow::record::{Node, Part, Report};
+use crate::domain::workflow::{self, Shape, Step, WorkflowRecord};
 
 /// Formats a node that has not been started.
 pub fn node_text(node: &workflow::Node) -> String {

@@ -19,7 +19,7 @@ mod weights;
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role};
-use fairgate::fairness::{Batch, Rule};
+use fairgate::domain::plan::{Batch, Rule};
 use fairgate::main_queue::MainQueues;
 use fairgate::planner::{RoundAttempt, RoundReport, Rulebook, RunnerRegistry};
 use fairgate::store::{RuleStatus, Store};
@@ -42,7 +42,7 @@ fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     rule(|rule| {
         rule.batch = Batch::Jobs(batch);
         rule.strict_interval = true;
-        rule.pace = fairgate::fairness::Pace::Every(HOUR);
+        rule.pace = fairgate::domain::plan::Pace::Every(HOUR);
         change(rule);
     })
 }

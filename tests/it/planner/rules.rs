@@ -6,7 +6,8 @@ use super::{
 use crate::support::{ChaosProxy, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
-use fairgate::fairness::{Batch, Rule, Weight};
+use fairgate::domain::plan::{Batch, Rule};
+use fairgate::domain::tenant::Weight;
 use fairgate::planner::{Removed, Source};
 use futures_util::future::join_all;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ mod worker;
 use crate::support::{Client, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Access, Config, MainQueue, MainQueueKind, Role, Sidekiq, StoreUrl};
-use fairgate::fairness::{Batch, Pace, Rule, TenantKey};
+use fairgate::domain::plan::{Batch, Pace, Rule, TenantKey};
 use serde_json::Value;
 use std::sync::Arc;
 

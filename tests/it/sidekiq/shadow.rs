@@ -3,7 +3,8 @@
 use super::*;
 use crate::support::ChaosProxy;
 use fairgate::config::FairplayClass;
-use fairgate::fairness::{Webhook, Weight};
+use fairgate::domain::plan::Webhook;
+use fairgate::domain::tenant::Weight;
 use std::collections::HashMap;
 use std::time::Duration;
 use wiremock::matchers::method;

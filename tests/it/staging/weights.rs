@@ -2,7 +2,8 @@
 
 use super::{NOON, SECOND, StagingEnv, planned};
 use crate::support::json;
-use fairgate::fairness::{OnWebhookError, Pace, Webhook, Weight};
+use fairgate::domain::plan::{OnWebhookError, Pace, Webhook};
+use fairgate::domain::tenant::Weight;
 use fairgate::planner::Rulebook;
 use fairgate::store::{Begun, Next, Why};
 
