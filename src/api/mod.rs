@@ -72,7 +72,7 @@ struct Inner {
     long_polls: LongPolls,
     neighbors: NoisyNeighborWatcher,
     metrics: Metrics,
-    limits: job::Limits,
+    limits: job::RequestLimits,
     max_body: usize,
     request_timeout: Duration,
     heartbeat_interval: Duration,

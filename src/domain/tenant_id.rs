@@ -83,7 +83,7 @@ pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{Context, parse};
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         let tenant = |meta: &str, named: Option<&str>| {
             let text = format!(r#"{{"type":"a","args":[],{meta}}}"#);
             let context = Context { tenant: named.map(str::to_owned), ..Context::default() };
-            parse(&text, &Limits::default(), &context).map(|job| (job.meta().to_owned(), job.tenant))
+            parse(&text, &RequestLimits::default(), &context).map(|job| (job.meta().to_owned(), job.tenant))
         };
         assert_eq!(tenant(r#""meta":{"tenant_id":"acme"}"#, None).unwrap().1.as_deref(), Some("acme"));
         assert_eq!(tenant(r#""options":{"metadata":{"tenant_id":"7"}}"#, None).unwrap().1.as_deref(), Some("7"));

@@ -4,7 +4,7 @@ use super::schedule;
 use super::{Cron, Wake};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::request::{self, Context};
-use crate::domain::job::{Limits, NewJob};
+use crate::domain::job::{NewJob, RequestLimits};
 use crate::domain::json::{self, Object};
 use crate::domain::{duration, names, tenant_id, time};
 
@@ -118,7 +118,7 @@ pub struct CronJob {
 
 impl CronJob {
     /// Parses a registration. `tenant` is the tenant that the request's header names.
-    pub fn parse(text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
+    pub fn parse(text: &str, limits: &RequestLimits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| Invalid::unreadable(text, &problem))?;
         Self::read(&body, None, Some((limits, tenant)))
     }
@@ -131,7 +131,7 @@ impl CronJob {
     }
 
     /// Returns the cron with a client's changes applied. The name cannot change.
-    pub fn changed(&self, text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
+    pub fn changed(&self, text: &str, limits: &RequestLimits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| Invalid::unreadable(text, &problem))?;
         if let Some(name) = body.get("name").filter(|name| json::text(name).as_deref() != Some(&self.name)) {
             return Err(Invalid::field("name", "left out, because the name of a cron cannot change", name));
@@ -144,7 +144,7 @@ impl CronJob {
     fn read(
         body: &Object<'_>,
         old: Option<&CronJob>,
-        request: Option<(&Limits, Option<&str>)>,
+        request: Option<(&RequestLimits, Option<&str>)>,
     ) -> Result<CronJob, Invalid> {
         let text = |name: &str| match body.get(name) {
             None => Ok(None),
@@ -247,7 +247,7 @@ impl CronJob {
     }
 
     /// Builds the job of the run at `at` (milliseconds since the epoch).
-    pub fn job(&self, at: i64, limits: &Limits) -> Result<NewJob, Invalid> {
+    pub fn job(&self, at: i64, limits: &RequestLimits) -> Result<NewJob, Invalid> {
         let meta = vec![("cron_name", self.name.clone()), ("cron_triggered_at", time::rfc3339(at))];
         let context = Context { meta, tenant: self.tenant.clone(), ..Context::default() };
         if self.overlap != Overlap::Enqueue {

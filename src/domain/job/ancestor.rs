@@ -83,11 +83,11 @@ impl NewJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{Context, parse};
 
     fn job(more: &str) -> NewJob {
-        parse(&format!(r#"{{"type":"a","args":[]{more}}}"#), &Limits::default(), &Context::default()).unwrap()
+        parse(&format!(r#"{{"type":"a","args":[]{more}}}"#), &RequestLimits::default(), &Context::default()).unwrap()
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl NewJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{Context, parse};
     use crate::domain::job::sidekiq::ARGS;
 
@@ -110,7 +110,7 @@ mod tests {
         let text = r#"{"type":"a.b","id":"019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f","args":[1.0, "é"],"x_odd": 1e400,"meta":{"a": 1},
             "options":{"queue":"q","priority":3,"scheduled_at":"2030-01-01T00:00:00Z","expires_at":"+PT1S","tags":["x"],
             "retry":{"max_attempts":4},"unique":{"keys":["type"]},"timeout_ms":5}}"#;
-        let mut job = parse(text, &Limits::default(), &Context::default()).expect("a job");
+        let mut job = parse(text, &RequestLimits::default(), &Context::default()).expect("a job");
         job.hand_on(1000);
         let outward = job.outward.expect("a template");
         assert_eq!(outward.keeps, Keeps::All);
@@ -132,14 +132,14 @@ mod tests {
         }
         assert!(payload.contains(r#""args":[1.0, "é"],"meta":{"a": 1}"#) && payload.contains("1e400"), "{payload}");
         assert_eq!(value["retry"]["max_attempts"], 4);
-        let again = parse(&payload, &Limits::default(), &Context::default()).expect("it is accepted again");
+        let again = parse(&payload, &RequestLimits::default(), &Context::default()).expect("it is accepted again");
         assert_eq!((again.kind.as_str(), again.priority, again.queue.as_str()), ("a.b", 3, "q"));
     }
 
     #[test]
     fn args_stand_where_the_field_says() {
         let text = r#"{"type":"a.b","args":[1.0,"é"],"tags":["x"],"options":{"retry":{"max_attempts":4}}}"#;
-        let mut ordered = parse(text, &Limits::default(), &Context::default()).expect("a job");
+        let mut ordered = parse(text, &RequestLimits::default(), &Context::default()).expect("a job");
         ordered.order("Heavy", 5);
         let foreign = NewJob::foreign("A::HTMLJob", "q", "[2]", format!("x{ARGS}"));
         for (job, args, kept) in [(&ordered, r#"[1.0,"é"]"#, "k"), (&foreign, "[2]", "d")] {

@@ -72,13 +72,14 @@ impl NewJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{Context, parse};
 
     #[test]
     fn a_job_that_is_sent_elsewhere_keeps_the_rest_to_the_byte_and_can_be_sent_back() {
         let text = r#"{"type":"a.b","queue":"q","args":[1.0, {"queue":"q"}],"meta":{"x": 1}}"#;
-        let limits = Limits { max_envelope: 1000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
+        let limits =
+            RequestLimits { max_envelope: 1000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
         let mut job = parse(text, &limits, &Context::default()).expect("a job");
         let own = job.envelope.clone();
         let plan = Planned { rule: "r".to_owned(), tenant: "t".to_owned() };

@@ -1,7 +1,7 @@
 //! Enqueue requests: validation, and conversion into the stored form.
 
-use super::retry::{self, Policy};
-use super::{Ancestor, Limits, NewJob, OnConflict, Unique, id, members, meta, unique};
+use super::retry::{self, RetryPolicy};
+use super::{Ancestor, NewJob, OnConflict, RequestLimits, Unique, id, members, meta, unique};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::json::{self, Member, Object};
 use crate::domain::limit::RateLimit;
@@ -37,12 +37,17 @@ pub struct Whole<'a> {
 }
 
 /// Parses one job.
-pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
+pub fn parse(text: &str, limits: &RequestLimits, context: &Context) -> Result<NewJob, Invalid> {
     parse_part(text, limits, context, None)
 }
 
 /// Parses one job, optionally as part of a workflow.
-pub fn parse_part(text: &str, limits: &Limits, context: &Context, whole: Option<Whole<'_>>) -> Result<NewJob, Invalid> {
+pub fn parse_part(
+    text: &str,
+    limits: &RequestLimits,
+    context: &Context,
+    whole: Option<Whole<'_>>,
+) -> Result<NewJob, Invalid> {
     if text.len() > limits.max_envelope {
         return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "", text.len(), limits.max_envelope, "bytes"));
     }
@@ -58,7 +63,7 @@ pub fn parse_part(text: &str, limits: &Limits, context: &Context, whole: Option<
 }
 
 /// Parses `{"jobs":[…]}`. Returns all jobs, or the first error with the index of its job.
-pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec<NewJob>, Invalid> {
+pub fn parse_batch(text: &str, limits: &RequestLimits, context: &Context) -> Result<Vec<NewJob>, Invalid> {
     let body = Object::parse(text).map_err(|problem| Invalid::unreadable(text, &problem))?;
     let expected = format!("an array of 1 to {} jobs", limits.max_batch);
     let value = body.get("jobs").ok_or_else(|| Invalid::missing("jobs", &expected))?;
@@ -88,7 +93,7 @@ fn keeps_old_time(job: &NewJob) -> bool {
 struct Request<'a> {
     body: Object<'a>,
     options: Object<'a>,
-    limits: &'a Limits,
+    limits: &'a RequestLimits,
     context: &'a Context,
     whole: Option<Whole<'a>>,
 }
@@ -287,7 +292,7 @@ impl<'a> Request<'a> {
     fn retry(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let name = if self.value("retry").is_some() { "retry" } else { "retry_policy" };
         let Some(value) = self.value(name) else { return Ok(()) };
-        let policy = Policy::parse(&self.path(name), value)?;
+        let policy = RetryPolicy::parse(&self.path(name), value)?;
         job.envelope.extend([",\"retry\":", &policy.json]);
         job.fields.push(("retry", policy.compact));
         if policy.max_attempts != retry::DEFAULT_MAX_ATTEMPTS {

@@ -135,7 +135,7 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{self, Context};
 
     fn parse(text: &str) -> Result<RateLimit, Invalid> {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_job_has_it_at_top_level_or_among_its_options_and_shows_it_as_it_came() {
-        let read = |text: &str| request::parse(text, &Limits::default(), &Context::default());
+        let read = |text: &str| request::parse(text, &RequestLimits::default(), &Context::default());
         let policy = r#"{ "key":"k", "concurrency": 1.0 }"#;
         for text in [
             format!(r#"{{"type":"a","args":[],"rate_limit":{policy}}}"#),

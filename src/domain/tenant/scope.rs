@@ -204,11 +204,11 @@ pub fn own_worker(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::job::Limits;
+    use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{Context, parse};
 
     fn job(more: &str) -> NewJob {
-        parse(&format!(r#"{{"type":"a","args":[1.0]{more}}}"#), &Limits::default(), &Context::default()).unwrap()
+        parse(&format!(r#"{{"type":"a","args":[1.0]{more}}}"#), &RequestLimits::default(), &Context::default()).unwrap()
     }
 
     #[test]

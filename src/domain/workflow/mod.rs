@@ -3,9 +3,10 @@
 
 mod new_workflow;
 mod reader;
-pub(crate) mod record;
+mod record;
 mod steps;
 
 pub use new_workflow::{CALLBACKS, MOST_JOBS, NewWorkflow, Node, Part, Shape, parse};
 pub use record::WorkflowRecord;
+pub(crate) use record::{NodeRecord, PartRecord, ProgressReport};
 pub use steps::Step;

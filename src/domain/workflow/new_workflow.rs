@@ -8,7 +8,7 @@ use super::reader::read;
 use super::steps::{self, Step};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::request::Context;
-use crate::domain::job::{Limits, NewJob};
+use crate::domain::job::{NewJob, RequestLimits};
 
 /// Maximum nesting of chains, groups and batches, including the workflow itself.
 pub const MOST_LEVELS: usize = 3;
@@ -140,7 +140,7 @@ impl NewWorkflow {
 }
 
 /// Parses a workflow.
-pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkflow, Invalid> {
+pub fn parse(text: &str, limits: &RequestLimits, context: &Context) -> Result<NewWorkflow, Invalid> {
     let Some(layered) = steps::layered(text, limits.max_batch.min(MOST_JOBS))? else {
         return read(text, limits, context, None);
     };

@@ -5,7 +5,7 @@ use super::steps::Layered;
 use super::{CALLBACKS, MOST_JOBS, NewWorkflow, Node, Part, Shape};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::request::{Context, Whole, parse_part};
-use crate::domain::job::{Limits, NewJob, id};
+use crate::domain::job::{NewJob, RequestLimits, id};
 use crate::domain::json::{self, Object};
 use crate::domain::tenant_id;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 255;
 /// the request was converted.
 pub(super) fn read(
     text: &str,
-    limits: &Limits,
+    limits: &RequestLimits,
     context: &Context,
     layered: Option<&Layered>,
 ) -> Result<NewWorkflow, Invalid> {
@@ -114,7 +114,7 @@ struct Unread<'a> {
 }
 
 struct Reader<'a> {
-    limits: &'a Limits,
+    limits: &'a RequestLimits,
     /// Maximum number of jobs.
     most: usize,
     context: Context,

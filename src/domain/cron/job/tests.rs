@@ -1,6 +1,7 @@
 use super::*;
 
-const LIMITS: Limits = Limits { max_envelope: 10_000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
+const LIMITS: RequestLimits =
+    RequestLimits { max_envelope: 10_000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
 
 fn parse(text: &str) -> Result<CronJob, Invalid> {
     CronJob::parse(text, &LIMITS, None)

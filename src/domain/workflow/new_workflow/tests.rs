@@ -3,7 +3,7 @@ use super::*;
 const JOB: &str = r#"{"type":"a.b","args":[1.0]}"#;
 
 fn read(text: &str) -> Result<NewWorkflow, Invalid> {
-    parse(text, &Limits { max_batch: 5, ..Limits::default() }, &Context::default())
+    parse(text, &RequestLimits { max_batch: 5, ..RequestLimits::default() }, &Context::default())
 }
 
 /// Formats each node as `parent slot`, followed by an asterisk for a job with inputs, or by the

@@ -2,7 +2,7 @@
 
 /// Maximum sizes in bytes and counts, from `[limits]` of the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RequestLimits {
     pub max_envelope: usize,
     pub max_meta: usize,
     pub max_result: usize,
@@ -10,8 +10,14 @@ pub struct Limits {
     pub max_nesting: usize,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
-        Limits { max_envelope: 10 << 20, max_meta: 64 << 10, max_result: 1 << 20, max_batch: 1000, max_nesting: 32 }
+        RequestLimits {
+            max_envelope: 10 << 20,
+            max_meta: 64 << 10,
+            max_result: 1 << 20,
+            max_batch: 1000,
+            max_nesting: 32,
+        }
     }
 }
