@@ -6,7 +6,7 @@
 
 use crate::domain::cron::CronJob;
 use crate::domain::job::RequestLimits;
-use crate::planner::EnqueueService;
+use crate::enqueue::EnqueueService;
 use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;

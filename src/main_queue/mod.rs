@@ -6,9 +6,9 @@
 //! an outbox, under a sequence number; then they are delivered in that order. The target refuses a
 //! sequence number that it has seen. An OJS server refuses ids that it has seen.
 
-mod contact;
 mod ojs;
 mod pace;
+mod request_guard;
 mod returns;
 mod sidekiq;
 mod source;

@@ -1,6 +1,6 @@
 //! A dry run of the next round: the same arithmetic as in the scripts, on a copy.
 
-use super::registry::RunnerRegistry;
+use super::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{self, TenantCounts};
 use crate::domain::escape::{escape, unescape};

@@ -1,6 +1,6 @@
 //! The state of a round in progress: the rest of its batch and its outcome so far.
 
-use super::round_report::{RoundOutcome, RoundReport};
+use super::{RoundOutcome, RoundReport};
 use crate::domain::plan::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 

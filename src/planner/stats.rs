@@ -1,7 +1,6 @@
 //! The statistics of a rule, for API answers and metrics.
 
-use super::registry::RunnerRegistry;
-use super::scheduler;
+use super::{RunnerRegistry, scheduler};
 use crate::config::redact;
 use crate::domain::fairness::{jain_index, lag, wait_bound};
 use crate::domain::plan::{Gate, Rule};
@@ -46,7 +45,7 @@ impl RuleStats {
         let known = registry.rules().known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let draining = known.is_draining(name);
-        let source = known.source(name).map_or("removed", super::Source::name);
+        let source = known.source(name).map_or("removed", crate::rules::Source::name);
         let store = registry.store();
         let status = registry.status(&rule).await?;
         let mut surveys = Vec::new();

@@ -1,7 +1,7 @@
 //! Reporting of the state of a rule's weights webhook: failures with the weights that are used
 //! instead, invalid values, and answers that are probably mistakes.
 
-use super::failure_reporter::{FailureReporter, Notice};
+use super::{FailureReporter, Notice};
 use crate::domain::json;
 use crate::domain::plan::Rule;
 use crate::store::{Error, Store};

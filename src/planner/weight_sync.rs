@@ -3,8 +3,7 @@
 
 use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
-use super::webhook_reporter::WebhookReporter;
-use super::webhook_state::WebhookState;
+use super::{WebhookReporter, WebhookState};
 use crate::domain::plan::Rule;
 use crate::domain::tenant::Weight;
 use crate::domain::tenant_id::DEFAULT;

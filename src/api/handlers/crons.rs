@@ -12,7 +12,7 @@ use crate::domain::job::push_time;
 use crate::domain::json::Object;
 use crate::domain::tenant_id::DEFAULT;
 use crate::domain::{json, time};
-use crate::planner::Refusal;
+use crate::enqueue::Refusal;
 use crate::store::{FireCronOutcome, MOST_CRONS, RegisterCronOutcome, StoredCron};
 use axum::extract::Request;
 use axum::http::header::LOCATION;

@@ -10,7 +10,7 @@ use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::pool::Pool;
-use crate::planner::{Held, Removed};
+use crate::rules::{Held, Removed};
 use crate::store::PoolStatus;
 use axum::extract::Request;
 use axum::http::header::LOCATION;

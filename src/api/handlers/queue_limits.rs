@@ -8,7 +8,7 @@ use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Kind;
 use crate::domain::limit::{LimitChange, LimitKey};
 use crate::domain::names;
-use crate::planner::Source;
+use crate::rules::Source;
 use crate::store::{Layer, LimitState};
 use axum::extract::Request;
 use axum::http::StatusCode;

@@ -2,7 +2,8 @@
 
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::{Known, RuleStats};
+use crate::planner::RuleStats;
+use crate::rules::Known;
 use crate::store::Error;
 use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};

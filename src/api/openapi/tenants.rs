@@ -57,7 +57,7 @@ fn tenant() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let orders: Vec<&str> = crate::planner::RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
+    let orders: Vec<&str> = crate::rules::DirectoryOrder::NAMES.iter().map(|(name, _)| *name).collect();
     operation("List tenants that have settings or jobs")
         .query("prefix", string(), "Only tenants whose id starts with this text.")
         .query("configured", boolean(), "Only tenants with settings of their own, or only those without.")

@@ -26,7 +26,7 @@ use fairgate::config::{Config, PlanDefaults, policy_from_json, pool_from_json};
 use fairgate::domain::job::Record;
 use fairgate::domain::pool::Strategy;
 use fairgate::domain::tenant::Weight;
-use fairgate::planner::Rulebook;
+use fairgate::rules::Rulebook;
 use fairgate::store::{Ack, Choice, Error, Fetch, Heartbeat};
 use serde_json::Value;
 use std::ops::Deref;

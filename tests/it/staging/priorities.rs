@@ -5,7 +5,7 @@ use crate::support::json;
 use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::domain::plan::{OnUnknownWeight, PriorityScope, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
-use fairgate::planner::Rulebook;
+use fairgate::rules::Rulebook;
 use fairgate::store::{Begun, Layer, StagedTenant, Why};
 use serde_json::Value;
 

@@ -5,7 +5,8 @@ use fairgate::config::PlanDefaults;
 use fairgate::domain::plan::{Batch, Pace, Rule};
 use fairgate::domain::tenant::Weight;
 use fairgate::main_queue::MainQueues;
-use fairgate::planner::{RoundAttempt, Rulebook, RunnerRegistry};
+use fairgate::planner::{RoundAttempt, RunnerRegistry};
+use fairgate::rules::Rulebook;
 use fairgate::telemetry::Metrics;
 
 /// A rule that promotes only when the test asks.

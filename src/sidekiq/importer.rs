@@ -12,11 +12,11 @@
 mod release;
 
 use super::arrival::{Arrival, Entry, Fate};
-use super::rulebook::{Known, Rulebook};
-use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
+use super::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::domain::job::{NewJob, id, sidekiq};
 use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
+use crate::rules::{Known, Rulebook};
 use crate::store::{Error, ImportOutcome, Inbox, OutboxEntry, StagedByGem, Store, TakeOver};
 use crate::telemetry::SidekiqMetrics;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The report of a rule in shadow: the actual waits of tenants and the simulated ones.
 
-use super::shadow_weights::ShadowWeights;
+use super::weights::ShadowWeights;
 use crate::domain::plan::Rule;
 use crate::domain::shadow::{MOST_JOBS, Shadow};
 use crate::domain::shadow::{WaitStats, Waits};

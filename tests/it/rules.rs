@@ -1,6 +1,6 @@
 //! Rules that are created, changed and deleted at run time: all processes agree, and no staged job is left behind.
 
-use super::{
+use crate::planner::{
     by_hand, depth, planning, planning_on, push, rule, rulebook, serving, serving_on, stage, status, work_off,
 };
 use crate::support::{ChaosProxy, TestApp, TestRedis, eventually, json};
@@ -8,7 +8,7 @@ use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
 use fairgate::domain::plan::{Batch, Rule};
 use fairgate::domain::tenant::Weight;
-use fairgate::planner::{Removed, Source};
+use fairgate::rules::{Removed, Source};
 use futures_util::future::join_all;
 use std::sync::Arc;
 

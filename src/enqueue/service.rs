@@ -1,7 +1,6 @@
 //! The path of every new job: assign it to its plan rule, then store it.
 
 use super::ancestors::find_among;
-use super::rulebook::{Known, Rulebook};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::{NewJob, Planned, Record};
 use crate::domain::limit::{LimitKey, RateLimit};
@@ -9,6 +8,7 @@ use crate::domain::plan::OnMissingTenant;
 use crate::domain::pool::LimitRule;
 use crate::domain::tenant::{Foreign, Isolation, Scope, Tenancy};
 use crate::main_queue::{MainQueue, MainQueues};
+use crate::rules::{Known, Rulebook};
 use crate::store::{self, Enqueued, FireCronOutcome, Firing, Store};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Jobs that arrive from a source of a Sidekiq: the decision about each and what is odd about it.
 
-use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
+use super::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::domain::escape::escape;
 use crate::domain::job::sidekiq::{self, Payload};

@@ -4,7 +4,7 @@
 //! The tenant of a job or workflow never changes, so the result is still valid when the job is
 //! stored.
 
-use super::enqueue_service::{EnqueueService, Refusal};
+use super::{EnqueueService, Refusal};
 use crate::domain::job::NewJob;
 use crate::domain::job::Origin;
 use crate::domain::tenant::Scope;

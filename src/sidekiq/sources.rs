@@ -2,8 +2,8 @@
 
 use super::importer::Importer;
 use super::releaser::{ReleaseError, Releaser};
-use super::rulebook::Rulebook;
 use crate::main_queue::Sidekiq;
+use crate::rules::Rulebook;
 use crate::store::Store;
 use std::sync::Arc;
 use std::time::Duration;

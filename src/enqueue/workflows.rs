@@ -1,7 +1,8 @@
 //! The path of workflows: each of their jobs is assigned to its plan rule before the workflow is
 //! stored.
 
-use super::enqueue_service::{ATTEMPTS, EnqueueService, Refusal};
+use super::service::ATTEMPTS;
+use super::{EnqueueService, Refusal};
 use crate::domain::invalid::Invalid;
 use crate::domain::tenant::Foreign;
 use crate::domain::workflow::NewWorkflow;

@@ -6,7 +6,7 @@ use crate::store::{Error, ImportOutcome};
 
 impl Importer {
     /// Returns the number of jobs that were taken from the source and are not staged yet.
-    pub(in crate::planner) async fn pending(&mut self) -> Result<u64, Error> {
+    pub(in crate::sidekiq) async fn pending(&mut self) -> Result<u64, Error> {
         self.identify().await?;
         let name = self.inbox();
         let taken_in = self.store.imported_up_to(&name).await?;
@@ -16,7 +16,7 @@ impl Importer {
 
     /// Stages all jobs of the inbox, so that the release hands them back with the other jobs.
     /// Returns false if the release has ended.
-    pub(in crate::planner) async fn empty_inbox(&mut self, release: &str) -> Result<bool, Error> {
+    pub(in crate::sidekiq) async fn empty_inbox(&mut self, release: &str) -> Result<bool, Error> {
         while self.pending().await? > 0 {
             let known = self.rules.reload().await?;
             let name = self.inbox();
@@ -36,7 +36,7 @@ impl Importer {
 
     /// Acquires or renews the gem's locks. Returns true if no planner of the gem runs, so that only
     /// this process changes the source.
-    pub(in crate::planner) async fn hold_source(&mut self) -> Result<bool, Error> {
+    pub(in crate::sidekiq) async fn hold_source(&mut self) -> Result<bool, Error> {
         self.identify().await?;
         let Source::Fairplay(class) = self.source.clone() else { return Ok(true) };
         let name = self.inbox();

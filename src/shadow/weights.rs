@@ -1,11 +1,11 @@
 //! Weights of the tenants of a rule in shadow, from the rule, the tenants' own settings or the
 //! webhook. They are not stored.
 
-use super::rulebook::Rulebook;
-use super::webhook_state::WebhookState;
 use crate::domain::plan::Rule;
 use crate::domain::shadow::Shadow;
 use crate::domain::tenant::Weight;
+use crate::planner::WebhookState;
+use crate::rules::Rulebook;
 use crate::store::Error;
 use crate::weights::{self, Ask, Fallback, Source};
 use std::collections::HashMap;

@@ -1,11 +1,14 @@
 //! A rule in shadow mode watches a queue without changing it and reports the expected waits.
 
-use super::*;
-use crate::support::ChaosProxy;
-use fairgate::config::FairplayClass;
-use fairgate::domain::plan::Webhook;
+use crate::sidekiq::{at, beside, by_hand, configure, legacy, rule, run, waiting};
+use crate::support::{ChaosProxy, Client, TestApp, TestRedis, eventually, json};
+use fairgate::clock::Clock;
+use fairgate::config::{FairplayClass, Sidekiq, StoreUrl};
+use fairgate::domain::plan::{Batch, Pace, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
+use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};

@@ -2,7 +2,8 @@
 //! The store has one document per tenant, because there may be very many tenants, and scripts look
 //! them up by themselves.
 
-use super::rulebook::{ATTEMPTS, Removed, Rulebook};
+use super::rulebook::ATTEMPTS;
+use super::{Removed, Rulebook};
 use crate::config;
 use crate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use crate::domain::time;

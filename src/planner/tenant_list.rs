@@ -1,6 +1,6 @@
 //! The tenants of a rule, as a sortable list.
 
-use super::registry::RunnerRegistry;
+use super::RunnerRegistry;
 use crate::domain::fairness::wait_bound;
 use crate::domain::tenant::Weight;
 use crate::store::{Error, StagedTenant};

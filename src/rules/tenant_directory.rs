@@ -1,7 +1,7 @@
 //! A list of all tenants that have jobs or their own settings.
 
-use super::rulebook::Rulebook;
-use super::tenancy::Served;
+use super::Rulebook;
+use super::tenant_settings::Served;
 use crate::store::{Error, Store, TenantJobs};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const PORTION: usize = 1000;
 
 /// The order of a list; all orders but `Name` are descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RollOrder {
+pub enum DirectoryOrder {
     #[default]
     Name,
     Jobs,
@@ -21,20 +21,20 @@ pub enum RollOrder {
     Weight,
 }
 
-impl RollOrder {
+impl DirectoryOrder {
     /// All orders by name.
-    pub const NAMES: [(&'static str, RollOrder); 5] = [
-        ("name", RollOrder::Name),
-        ("jobs", RollOrder::Jobs),
-        ("depth", RollOrder::Depth),
-        ("active", RollOrder::Active),
-        ("weight", RollOrder::Weight),
+    pub const NAMES: [(&'static str, DirectoryOrder); 5] = [
+        ("name", DirectoryOrder::Name),
+        ("jobs", DirectoryOrder::Jobs),
+        ("depth", DirectoryOrder::Depth),
+        ("active", DirectoryOrder::Active),
+        ("weight", DirectoryOrder::Weight),
     ];
 }
 
 /// A filter of tenants.
 #[derive(Clone, Debug, Default)]
-pub struct RollFilter {
+pub struct DirectoryFilter {
     /// Prefix of their ids.
     pub prefix: String,
     /// True for tenants with their own settings, false for those without.
@@ -43,7 +43,7 @@ pub struct RollFilter {
 
 /// A tenant in the list.
 #[derive(Clone, Debug)]
-pub struct Enrolled {
+pub struct TenantEntry {
     pub id: String,
     /// Its numbers of jobs, as `tenants_with_jobs` returns them.
     pub jobs: TenantJobs,
@@ -51,15 +51,20 @@ pub struct Enrolled {
 }
 
 /// A sorted list of tenants.
-pub struct Roll {
-    pub tenants: Vec<Enrolled>,
+pub struct TenantDirectory {
+    pub tenants: Vec<TenantEntry>,
     /// True if there are more tenants than were read.
     pub truncated: bool,
 }
 
-impl Roll {
+impl TenantDirectory {
     /// Reads the tenants that match a filter.
-    pub async fn read(store: &Store, rules: &Rulebook, filter: &RollFilter, order: RollOrder) -> Result<Roll, Error> {
+    pub async fn read(
+        store: &Store,
+        rules: &Rulebook,
+        filter: &DirectoryFilter,
+        order: DirectoryOrder,
+    ) -> Result<TenantDirectory, Error> {
         let mut found: BTreeMap<String, (TenantJobs, String)> = BTreeMap::new();
         let (mut cursor, mut truncated) = (0, false);
         loop {
@@ -84,22 +89,22 @@ impl Roll {
         }
         let admits = |document: &str| filter.configured.is_none_or(|configured| configured != document.is_empty());
         let tenants = found.into_iter().filter(|(_, (_, document))| admits(document));
-        let enrolled = tenants.map(|(id, (jobs, document))| {
+        let entries = tenants.map(|(id, (jobs, document))| {
             let served = rules.read_served(&id, document);
-            Enrolled { id, jobs, served }
+            TenantEntry { id, jobs, served }
         });
-        let mut roll = Roll { tenants: enrolled.collect(), truncated };
-        roll.sort(order);
-        Ok(roll)
+        let mut directory = TenantDirectory { tenants: entries.collect(), truncated };
+        directory.sort(order);
+        Ok(directory)
     }
 
-    fn sort(&mut self, order: RollOrder) {
-        let amount = |tenant: &Enrolled| match order {
-            RollOrder::Name => 0,
-            RollOrder::Jobs => tenant.jobs.total(),
-            RollOrder::Depth => tenant.jobs.depth(),
-            RollOrder::Active => tenant.jobs.active,
-            RollOrder::Weight => tenant.served.terms.weight.map_or(1000, |weight| u64::from(weight.thousandths())),
+    fn sort(&mut self, order: DirectoryOrder) {
+        let amount = |tenant: &TenantEntry| match order {
+            DirectoryOrder::Name => 0,
+            DirectoryOrder::Jobs => tenant.jobs.total(),
+            DirectoryOrder::Depth => tenant.jobs.depth(),
+            DirectoryOrder::Active => tenant.jobs.active,
+            DirectoryOrder::Weight => tenant.served.terms.weight.map_or(1000, |weight| u64::from(weight.thousandths())),
         };
         // They are sorted by name already, and a stable sort keeps that order for ties.
         self.tenants.sort_by_key(|tenant| std::cmp::Reverse(amount(tenant)));

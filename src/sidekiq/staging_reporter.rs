@@ -1,11 +1,11 @@
 //! Reporting of likely misconfigurations beside a Sidekiq: each is reported once, in the log and as
 //! an event.
 
-use super::failure_reporter::{FailureReporter, Notice};
 use crate::domain::job::sidekiq::Payload;
 use crate::domain::json::quoted;
 use crate::domain::plan::Rule;
 use crate::domain::shape::shape;
+use crate::planner::{FailureReporter, Notice};
 use crate::store::{SidekiqProcess, Store};
 use std::collections::HashSet;
 

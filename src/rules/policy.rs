@@ -1,7 +1,8 @@
 //! The active dispatch policy: that of the configuration file plus changes made at run time. It is
 //! stored with the plan rules, under the same version.
 
-use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
+use super::rulebook::ATTEMPTS;
+use super::{Known, Removed, Rulebook, Source};
 use crate::config;
 use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;

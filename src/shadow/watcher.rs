@@ -1,36 +1,32 @@
 //! The simulation of a rule in shadow: watches the queue that the rule would promote into and
 //! records what promotion would have done. It only reads that queue.
 
-use super::registry::RunnerRegistry;
-use super::round_report::{RoundOutcome, RoundReport};
-use super::rulebook::Known;
-use super::shadow_report::ShadowReport;
-use super::shadow_weights::{self, ShadowWeights};
-use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
-use super::webhook_reporter::WebhookReporter;
+use super::report::ShadowReport;
+use super::weights::{self, ShadowWeights};
 use crate::domain::cron::Cron;
 use crate::domain::job::sidekiq::{self, Payload};
 use crate::domain::plan::{Pace, Rule};
 use crate::domain::shadow::{MOST_JOBS, Shadow, ShadowRound, WatchedJob};
 use crate::domain::tenant_id;
 use crate::main_queue::{MainQueue, Sidekiq};
+use crate::planner::{RoundOutcome, RoundReport, RunnerRegistry, WebhookReporter};
+use crate::rules::Known;
+use crate::sidekiq::{Finding, KeyMismatch, StagingReporter};
 use crate::store::{Error, Served, Watched};
-use crate::weights;
+use crate::weights::Answer;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Interval between readings of the queue, as for main queues that are promoted into.
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval at which the report is stored for API answers. `TELL` is the interval at which it is
 /// logged.
-const KEEP: Duration = Duration::from_secs(1);
+pub(super) const KEEP: Duration = Duration::from_secs(1);
 /// Minimum lifetime of a stored report in milliseconds: longer than it takes to store the next one.
 const SHORTEST_LIFE: u64 = 4000;
 const TELL: Duration = Duration::from_secs(60);
-const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Maximum number of jobs per page, and of pages per reading.
 const PAGE: usize = 200;
 const PAGES: usize = 10;
@@ -43,39 +39,8 @@ const RETURNED: usize = 64;
 /// Maximum number of simulated rounds recorded per second.
 const MOST_ROUNDS: usize = 16;
 
-/// Watches one rule until `stop`, unless another process does.
-pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: CancellationToken) {
-    let mut failing = false;
-    loop {
-        let pause = match ShadowWatcher::begin(&registry, &name).await {
-            Ok(None) => KEEP,
-            Ok(Some(mut shadow_watcher)) => {
-                failing = false;
-                let pause = tokio::select! {
-                    () = stop.cancelled() => None,
-                    pause = shadow_watcher.run() => Some(pause),
-                };
-                registry.shadow_metrics().forget(&name);
-                let Some(pause) = pause else { return };
-                pause
-            }
-            Err(error) => {
-                if !failing {
-                    tracing::warn!(rule = name, %error, "cannot watch a rule in shadow");
-                }
-                failing = true;
-                AFTER_FAILURE
-            }
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
 /// The simulation of one rule in this process.
-struct ShadowWatcher<'a> {
+pub(super) struct ShadowWatcher<'a> {
     registry: &'a RunnerRegistry,
     rule: Arc<Rule>,
     queue: String,
@@ -104,7 +69,7 @@ struct ShadowWatcher<'a> {
 
 impl<'a> ShadowWatcher<'a> {
     /// Begins to watch. Returns `None` if there is nothing to watch or another process does.
-    async fn begin(registry: &'a RunnerRegistry, name: &str) -> Result<Option<ShadowWatcher<'a>>, Error> {
+    pub(super) async fn begin(registry: &'a RunnerRegistry, name: &str) -> Result<Option<ShadowWatcher<'a>>, Error> {
         let known = registry.rules().known().await?;
         let Some(rule) = known.rules.get(name).filter(|rule| rule.shadow).cloned() else { return Ok(None) };
         let (MainQueue::Sidekiq(sidekiq), Some(queue)) = (registry.main_queue(&rule)?, rule.queue.clone()) else {
@@ -141,7 +106,7 @@ impl<'a> ShadowWatcher<'a> {
 
     /// Watches until another process takes over or the rule changes. Returns the time to wait
     /// before the next attempt.
-    async fn run(&mut self) -> Duration {
+    pub(super) async fn run(&mut self) -> Duration {
         let (rule, queue) = (&self.rule.name, &self.queue);
         tracing::info!(
             rule,
@@ -210,8 +175,8 @@ impl<'a> ShadowWatcher<'a> {
     }
 
     /// Applies an answer of the webhook and reports failures.
-    async fn apply(&mut self, answer: &weights::Answer, now: i64) {
-        let fallback = shadow_weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
+    async fn apply(&mut self, answer: &Answer, now: i64) {
+        let fallback = weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
         if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
             tracing::debug!(rule = self.rule.name, %error, "cannot read earlier reports about the weights webhook");
         }

@@ -7,11 +7,11 @@
 //! the outbox of its source. If a release dies, the next release or importer completes it.
 
 use super::importer::Importer;
-use super::rulebook::Rulebook;
 use super::stock::{Inventory, Listed, Stock, portion};
 use crate::domain::job::{id, sidekiq};
 use crate::domain::json;
 use crate::main_queue::{Sidekiq, Source};
+use crate::rules::Rulebook;
 use crate::store::{Error, Hold, Restored, StagedText, Store, Unstaged};
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LONGEST_MS: i64 = 5_000;
 
 /// Holds back requests to a server that is down or asked to be left alone.
-pub struct Contact {
+pub struct RequestGuard {
     name: String,
     purpose: &'static str,
     clock: Clock,
@@ -28,12 +28,12 @@ struct Memory {
     errors: u64,
 }
 
-impl Contact {
-    /// Creates the contact to a main queue for one purpose.
-    pub fn new(name: &str, purpose: &'static str, clock: Clock) -> Contact {
+impl RequestGuard {
+    /// Creates the guard of requests to a main queue for one purpose.
+    pub fn new(name: &str, purpose: &'static str, clock: Clock) -> RequestGuard {
         let breaker = Breaker::within(LONGEST_MS);
         let memory = Memory { breaker, busy_until: None, trouble: None, errors: 0 };
-        Contact { name: name.to_owned(), purpose, clock, memory: Mutex::new(memory) }
+        RequestGuard { name: name.to_owned(), purpose, clock, memory: Mutex::new(memory) }
     }
 
     /// Returns the remaining time for which the server asked to be left alone.
@@ -50,7 +50,7 @@ impl Contact {
     /// Sends a request, unless too many have failed recently.
     pub async fn ask<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let pass = self.enter()?;
-        let asking = Asking { contact: self, pass: Some(pass) };
+        let asking = Asking { guard: self, pass: Some(pass) };
         let answer = question.await;
         asking.end(answer.as_ref().err());
         answer
@@ -60,7 +60,7 @@ impl Contact {
     /// recorded.
     pub async fn ask_first<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let pass = self.enter()?;
-        let asking = Asking { contact: self, pass: Some(pass) };
+        let asking = Asking { guard: self, pass: Some(pass) };
         let answer = question.await;
         match &answer {
             Ok(_) => drop(asking),
@@ -141,14 +141,14 @@ impl Contact {
 
 /// A request in progress. If it is dropped at an await, the breaker stops waiting for its result.
 struct Asking<'a> {
-    contact: &'a Contact,
+    guard: &'a RequestGuard,
     pass: Option<Pass>,
 }
 
 impl Asking<'_> {
     fn end(mut self, error: Option<&Error>) {
         if let Some(pass) = self.pass.take() {
-            self.contact.note(pass, error);
+            self.guard.note(pass, error);
         }
     }
 }
@@ -156,7 +156,7 @@ impl Asking<'_> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
-            self.contact.memory().breaker.abandoned(pass);
+            self.guard.memory().breaker.abandoned(pass);
         }
     }
 }
