@@ -5,11 +5,15 @@ use crate::auth::{self, ApiKey, AuthMode, KeyCache};
 use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::fairness::Rules;
+use crate::domain::plan::Rules;
+use crate::enqueue::EnqueueService;
 use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
-use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
+use crate::planner::{Planner, RunnerRegistry};
 use crate::remote::{self, Remote};
+use crate::rules::Rulebook;
+use crate::shadow::ShadowScheduler;
+use crate::sidekiq::{Importer, Sources};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
 use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
@@ -139,7 +143,9 @@ impl App {
             for sources in sources(config, &store, &rules, registry.main_queues(), &process, &metrics.sidekiq) {
                 tasks.spawn(sources.run(stop.clone(), planned.clone()));
             }
-            let planner = Planner::new(registry, config.server.planner_groups.clone()).run(stop.clone());
+            let groups = config.server.planner_groups.clone();
+            tasks.spawn(ShadowScheduler::new(registry.clone(), groups.clone()).run(stop.clone()));
+            let planner = Planner::new(registry, groups).run(stop.clone());
             let planned = planned.drop_guard();
             tasks.spawn(async move {
                 planner.await;
@@ -189,7 +195,7 @@ async fn first_key(keys: &KeyCache) -> anyhow::Result<Option<String>> {
 /// host names and process ids.
 fn holder() -> String {
     let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
-    let unique = crate::job::id::generate();
+    let unique = crate::domain::job::id::generate();
     format!("{host}:{}:{}", std::process::id(), unique.rsplit('-').next().unwrap_or_default())
 }
 

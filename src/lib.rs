@@ -3,19 +3,23 @@
 //!
 //! The modules, from the bottom up; each one uses only modules listed before it:
 //!
-//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config`
-//!   itself uses the types of `job` and `fairness`.
-//! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
-//! - [`fairness`] – the arithmetic of fairness: plan rules, weights, the virtual clock. As pure as
-//!   `job`.
-//! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests.
+//! - [`clock`] – system time and manual time.
+//! - [`domain`] – jobs, tenants, plans and limits as data, and the arithmetic of fairness. Pure: no
+//!   I/O, no clock, no tokio.
+//! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests;
+//!   only the cache uses the store.
+//! - [`config`], [`telemetry`] – settings, logs and metrics.
 //! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
 //! - [`weights`] – requests weights of tenants from the user's webhook.
 //! - [`remote`] – a client of another OJS server, and the relay of requests to it.
 //! - [`webhooks`] – sends events to subscribed HTTP endpoints.
 //! - [`main_queue`] – the queues that promoted jobs go to: fairgate's own, or those of another
 //!   system.
+//! - [`rules`] – the settings in force: plan rules, the dispatch policy, settings of tenants.
+//! - [`enqueue`] – the path of new jobs from a validated request to the store.
 //! - [`planner`] – decides when staged jobs are promoted, how many, and with which weights.
+//! - [`sidekiq`] – imports the jobs that clients of a Sidekiq push; [`shadow`] – watches queues under
+//!   rules that promote nothing.
 //! - [`background`] – periodic work; [`long_poll`] – fetches that wait for a job.
 //! - [`api`] – translates HTTP requests to operations and results to OJS answers. Contains no
 //!   rules.
@@ -29,12 +33,15 @@ pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod fairness;
-pub mod job;
+pub mod domain;
+pub mod enqueue;
 pub mod long_poll;
 pub mod main_queue;
 pub mod planner;
 pub mod remote;
+pub mod rules;
+pub mod shadow;
+pub mod sidekiq;
 pub mod store;
 pub mod telemetry;
 pub mod webhooks;

@@ -2,9 +2,9 @@
 
 use super::Api;
 use super::error::ApiError;
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::json::{self, Object};
-use crate::job::{names, portable, request};
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::json::{self, Object};
+use crate::domain::{names, portable};
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -97,7 +97,7 @@ impl RequestBody {
     /// Parses the body as an object.
     pub(super) fn fields(&self) -> Result<Fields<'_>, ApiError> {
         let text = self.as_str();
-        let object = Object::parse(text).map_err(|error| request::unreadable(text, &error))?;
+        let object = Object::parse(text).map_err(|error| Invalid::unreadable(text, &error))?;
         match object.too_deep(self.max_nesting) {
             Some(name) => Err(Invalid::too_deep(name, self.max_nesting).into()),
             None => Ok(Fields(object)),
@@ -107,7 +107,7 @@ impl RequestBody {
     /// Parses the body as an object, into a value.
     pub(super) fn value(&self) -> Result<serde_json::Value, ApiError> {
         self.fields()?;
-        serde_json::from_str(self.as_str()).map_err(|error| request::unreadable(self.as_str(), &error).into())
+        serde_json::from_str(self.as_str()).map_err(|error| Invalid::unreadable(self.as_str(), &error).into())
     }
 
     /// The fields of a body that may be missing altogether.

@@ -5,8 +5,8 @@ mod conversions;
 
 use super::body::EnqueueKind;
 use crate::auth::Role;
-use crate::job::Invalid;
-use crate::job::json;
+use crate::domain::invalid::Invalid;
+use crate::domain::json;
 use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

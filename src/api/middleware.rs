@@ -11,7 +11,7 @@ use super::router::{MethodRouter, Router};
 use super::routes::Access;
 use super::{Api, auth, compression, rate_limit_headers, response};
 use crate::auth::Caller;
-use crate::job::id;
+use crate::domain::job::id;
 use crate::store::LimitUsage;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;

@@ -30,11 +30,12 @@ pub use server::{Server, Timeouts};
 use crate::auth::{Caller, KeyCache, Session};
 use crate::background::{CronRunner, NoisyNeighborWatcher};
 use crate::config::Config;
-use crate::fairness::Tenancy;
-use crate::job::{self, Scope};
+use crate::domain::job;
+use crate::domain::tenant::{Scope, Tenancy};
+use crate::enqueue::EnqueueService;
 use crate::long_poll::{LongPolls, Waiters};
 use crate::main_queue::MainQueue;
-use crate::planner::{EnqueueService, RunnerRegistry};
+use crate::planner::RunnerRegistry;
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::webhooks::Sender;
@@ -72,7 +73,7 @@ struct Inner {
     long_polls: LongPolls,
     neighbors: NoisyNeighborWatcher,
     metrics: Metrics,
-    limits: job::Limits,
+    limits: job::RequestLimits,
     max_body: usize,
     request_timeout: Duration,
     heartbeat_interval: Duration,

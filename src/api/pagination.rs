@@ -1,8 +1,8 @@
 //! Pagination of lists, in both dialects of OJS: `limit` with `offset` or `cursor`, and `page` with `per_page`.
 
 use super::error::ApiError;
-use crate::job::invalid::Invalid;
-use crate::job::tenant;
+use crate::domain::invalid::Invalid;
+use crate::domain::tenant_id;
 use crate::store::ScanCursor;
 
 /// The parameters of a request's query.
@@ -37,15 +37,15 @@ impl Query {
     /// Returns the tenant to which the list is restricted.
     pub(super) fn tenant(&self) -> Result<Option<String>, ApiError> {
         let Some(id) = self.get("tenant") else { return Ok(None) };
-        match id == tenant::DEFAULT || tenant::is_id(id) {
+        match id == tenant_id::DEFAULT || tenant_id::is_id(id) {
             true => Ok(Some(id.to_owned())),
-            false => Err(Invalid::field("tenant", tenant::EXPECTED, id).into()),
+            false => Err(Invalid::field("tenant", tenant_id::EXPECTED, id).into()),
         }
     }
 
     /// Returns a point in time, in milliseconds.
     pub(super) fn time(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        use crate::job::time::At;
+        use crate::domain::time::At;
         let Some(value) = self.get(name) else { return Ok(None) };
         match At::parse(value) {
             Some(At::Absolute(ms)) => Ok(Some(ms)),

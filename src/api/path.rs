@@ -2,8 +2,8 @@
 
 use super::context::HandlerState;
 use super::error::ApiError;
-use crate::job::escape::decode;
-use crate::job::invalid::Invalid;
+use crate::domain::escape::decode;
+use crate::domain::invalid::Invalid;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 

@@ -1,7 +1,7 @@
 //! Responses: JSON text of the OJS media type. Clients compare the media type, so it has no parameters.
 
-use crate::job::Record;
-use crate::job::json::Object;
+use crate::domain::job::Record;
+use crate::domain::json::Object;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};

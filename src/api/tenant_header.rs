@@ -1,7 +1,7 @@
 //! The headers in which a request names a tenant.
 
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::tenant;
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::tenant_id;
 use axum::http::{HeaderMap, HeaderName};
 
 /// The header in both of its spellings.
@@ -42,15 +42,15 @@ pub(super) fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'
 pub(super) fn named(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     match value(headers)? {
         None => Ok(None),
-        Some((_, text)) if tenant::is_name(text) => Ok(Some(text.to_owned())),
-        Some((name, text)) => Err(Invalid::field(name, tenant::NAME_EXPECTED, text).of_kind(Kind::Tenant)),
+        Some((_, text)) if tenant_id::is_name(text) => Ok(Some(text.to_owned())),
+        Some((name, text)) => Err(Invalid::field(name, tenant_id::NAME_EXPECTED, text).of_kind(Kind::Tenant)),
     }
 }
 
 /// Returns the tenant whose jobs a request is about. Unlike [`named`], it may be the default tenant.
 pub(super) fn selected(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     match value(headers)? {
-        Some((_, text)) if text == tenant::DEFAULT => Ok(Some(text.to_owned())),
+        Some((_, text)) if text == tenant_id::DEFAULT => Ok(Some(text.to_owned())),
         _ => named(headers),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::ApiError;
 use crate::config;
-use crate::planner::PolicyRefused;
+use crate::rules::PolicyRefused;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! An API key: its holder, role and tenant.
 
 use super::{Digest, Role};
-use crate::job::names;
+use crate::domain::names;
 
 /// The prefix of generated keys, by which people and secret scanners recognize them.
 pub const PREFIX: &str = "fgk_";

@@ -5,7 +5,7 @@
 //! for ever, whatever happens to Redis: deleted keys stop working, and an emptied Redis does not open a server.
 
 use super::{ApiKey, Digest};
-use crate::job::Scope;
+use crate::domain::tenant::Scope;
 use crate::store::{AddKeyOutcome, Error, RevokeKeyOutcome, Signal, Store, StoredKey};
 use std::collections::HashMap;
 use std::sync::Arc;

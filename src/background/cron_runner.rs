@@ -4,8 +4,9 @@
 //! the first process only. If a process dies between checking and firing, another one fires, or the
 //! one that starts next. Of several missed times, only one is fired late.
 
-use crate::job::{CronJob, Limits};
-use crate::planner::EnqueueService;
+use crate::domain::cron::CronJob;
+use crate::domain::job::RequestLimits;
+use crate::enqueue::EnqueueService;
 use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -21,12 +22,12 @@ const PORTION: usize = 64;
 pub struct CronRunner {
     store: Store,
     enqueue_service: EnqueueService,
-    limits: Limits,
+    limits: RequestLimits,
 }
 
 impl CronRunner {
     /// Creates a runner whose jobs go through the enqueue service.
-    pub fn new(store: Store, enqueue_service: EnqueueService, limits: Limits) -> Self {
+    pub fn new(store: Store, enqueue_service: EnqueueService, limits: RequestLimits) -> Self {
         CronRunner { store, enqueue_service, limits }
     }
 

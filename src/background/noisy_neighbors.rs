@@ -1,11 +1,11 @@
 //! Detection of noisy neighbours at intervals: throttles tenants that harm others, and releases
 //! them.
 //!
-//! `fairness::noisy` decides. This module carries its decisions out, in one process at a time, and
+//! `domain::noisy` decides. This module carries its decisions out, in one process at a time, and
 //! reports them.
 
-use crate::fairness::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
-use crate::job::time::rfc3339;
+use crate::domain::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
+use crate::domain::time::rfc3339;
 use crate::store::{Error, NoisySnapshot, NoisySnapshotReply, Store, ThrottleUpdate};
 use crate::telemetry::NoiseMetrics;
 use serde_json::{Value, json};

@@ -6,7 +6,8 @@
 //! only, and a delivery is claimed before it is sent.
 
 use crate::config::Secret;
-use crate::job::{Subscription, id};
+use crate::domain::job::id;
+use crate::domain::subscription::Subscription;
 use crate::store::{Delivery, DeliveryOutcome, Error, EventFilter, EventPage, Store};
 use crate::webhooks::{Letter, Sender, Sent};
 use futures_util::future::join_all;

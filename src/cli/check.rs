@@ -2,8 +2,9 @@
 
 use super::Settings;
 use crate::config;
-use crate::fairness::Rules;
-use crate::job::{names, sidekiq};
+use crate::domain::job::sidekiq;
+use crate::domain::names;
+use crate::domain::plan::Rules;
 use clap::Args;
 use std::process::ExitCode;
 

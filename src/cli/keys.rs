@@ -3,7 +3,7 @@
 use super::{Settings, site};
 use crate::auth::{self, ApiKey, Digest, KeyCache, NAME_EXPECTED, Revocation, Role, WEAK};
 use crate::config::Config;
-use crate::job::{tenant, time};
+use crate::domain::{tenant_id, time};
 use crate::store::AddKeyOutcome;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -110,7 +110,7 @@ impl Create {
         let (secret, key) = self.make()?;
         eprintln!("[[api_key]]\nname = \"{}\"\nrole = \"{}\"", key.name, key.role.name());
         // JSON strings are valid TOML.
-        key.tenant.iter().for_each(|tenant| eprintln!("tenant = {}", crate::job::json::quoted(tenant)));
+        key.tenant.iter().for_each(|tenant| eprintln!("tenant = {}", crate::domain::json::quoted(tenant)));
         eprintln!("hash = \"{}\"", key.digest.text());
         println!("{secret}");
         Ok(ExitCode::SUCCESS)
@@ -185,5 +185,5 @@ fn read_role(text: &str) -> Result<Role, String> {
 }
 
 fn read_tenant(text: &str) -> Result<String, String> {
-    if tenant::is_id(text) { Ok(text.to_owned()) } else { Err(format!("expected {}", tenant::EXPECTED)) }
+    if tenant_id::is_id(text) { Ok(text.to_owned()) } else { Err(format!("expected {}", tenant_id::EXPECTED)) }
 }

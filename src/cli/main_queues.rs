@@ -4,7 +4,7 @@ use super::counted;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue, MainQueueKind};
-use crate::job::id;
+use crate::domain::job::id;
 use crate::remote::{ErrorKind, Manifest, Remote};
 use crate::store::{Address, HealthFinding, Severity, Sidekiq, SidekiqProcess};
 use crate::telemetry::StoreMetrics;

@@ -4,7 +4,7 @@ use super::Sources;
 use super::convert::{Choice, Refused};
 use super::reader::Reader;
 use crate::auth::{ApiKey, Digest, NAME_EXPECTED, Role, WEAK, is_name, is_strong};
-use crate::job::tenant;
+use crate::domain::tenant_id;
 
 /// Maximum number of keys in a configuration.
 const MOST: usize = 1000;
@@ -33,7 +33,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
 fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
     let name = reader.get_such("name", NAME_EXPECTED, |name: &String| is_name(name));
     let role: Role = reader.get("role");
-    let tenant = reader.find_such("tenant", tenant::EXPECTED, |id: &String| tenant::is_id(id));
+    let tenant = reader.find_such("tenant", tenant_id::EXPECTED, |id: &String| tenant_id::is_id(id));
     let (hash, variable) = (reader.find::<String>("hash"), reader.find::<String>("key_env"));
     let digest = match (hash, variable) {
         (Some(hash), None) => {

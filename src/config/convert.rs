@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::report::nearest;
 use super::size::{self, ByteSize};
 use super::tree::{Kind, Value};
-use crate::job::{duration, names};
+use crate::domain::{duration, names};
 
 /// Reason why a value was refused.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
 use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
-use crate::fairness::{Pace, Rule};
+use crate::domain::plan::{Pace, Rule};
 
 /// Maximum width of the value column. Longer values shift only their own origin to the right.
 const WIDEST_VALUE: usize = 40;

@@ -8,8 +8,9 @@ use super::reader::Reader;
 use super::store::Store;
 use super::tree::{Kind, Table, Value};
 use super::url::Topology;
-use crate::fairness::BUILTIN;
-use crate::job::{json, sidekiq};
+use crate::domain::job::sidekiq;
+use crate::domain::json;
+use crate::domain::plan::BUILTIN;
 
 /// A main queue of another system.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,8 +34,10 @@ mod url;
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
-use crate::fairness::noisy::NoisyNeighbors;
-use crate::fairness::{Isolation, Policy, Rule, Tenancy, TenantRule};
+use crate::domain::noisy::NoisyNeighbors;
+use crate::domain::plan::Rule;
+use crate::domain::pool::Policy;
+use crate::domain::tenant::{Isolation, Tenancy, TenantRule};
 
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::convert::{Choice, show_duration};
 use super::reader::Reader;
-use crate::fairness::noisy::{Action, NoisyNeighbors};
+use crate::domain::noisy::{Action, NoisyNeighbors};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

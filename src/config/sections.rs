@@ -61,8 +61,8 @@ impl Limits {
 
 impl Limits {
     /// Returns the limits that the validation of jobs needs.
-    pub fn of_jobs(&self) -> crate::job::Limits {
-        crate::job::Limits {
+    pub fn of_jobs(&self) -> crate::domain::job::RequestLimits {
+        crate::domain::job::RequestLimits {
             max_envelope: self.max_envelope.bytes(),
             max_meta: self.max_meta.bytes(),
             max_result: self.max_result.bytes(),

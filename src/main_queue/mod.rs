@@ -6,9 +6,9 @@
 //! an outbox, under a sequence number; then they are delivered in that order. The target refuses a
 //! sequence number that it has seen. An OJS server refuses ids that it has seen.
 
-mod contact;
 mod ojs;
 mod pace;
+mod request_guard;
 mod returns;
 mod sidekiq;
 mod source;
@@ -19,7 +19,7 @@ pub use sidekiq::{Place, Sidekiq};
 pub use source::Source;
 
 use crate::config::{KnownMainQueue, System};
-use crate::fairness::BUILTIN;
+use crate::domain::plan::BUILTIN;
 use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Another OJS server as the main queue. Jobs are posted under their own ids, so the server
 //! recognises repetitions.
 
-use super::contact::Contact;
 use super::pace::Pace;
-use crate::fairness::Closed;
+use super::request_guard::RequestGuard;
+use crate::domain::plan::Closed;
 use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
 use crate::store::{DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, Returned, Store};
 use futures_util::future::try_join_all;
@@ -31,9 +31,9 @@ pub struct Ojs {
     name: String,
     store: Store,
     remote: Remote,
-    /// Separate contacts for reading and posting, because a token may permit only one of them.
-    looking: Contact,
-    posting: Contact,
+    /// Separate guards for reading and posting, because a token may permit only one of them.
+    looking: RequestGuard,
+    posting: RequestGuard,
     destination: OnceCell<Destination>,
     /// The server's conformance level, once it is known.
     level: tokio::sync::Mutex<Option<u64>>,
@@ -65,8 +65,8 @@ impl QueueReading {
 impl Ojs {
     /// Creates the main queue of that name.
     pub fn new(name: &str, store: Store, remote: Remote) -> Ojs {
-        let contact = |purpose| Contact::new(name, purpose, store.clock().clone());
-        let (looking, posting) = (contact("read queues"), contact("post jobs"));
+        let guard = |purpose| RequestGuard::new(name, purpose, store.clock().clone());
+        let (looking, posting) = (guard("read queues"), guard("post jobs"));
         let (destination, level, asking, looks, refused) = Default::default();
         Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, asking, looks, refused }
     }
@@ -183,8 +183,8 @@ impl Ojs {
 
     /// Returns the server's health for statistics.
     pub fn health(&self) -> Value {
-        let contact = if self.posting.is_troubled() { &self.posting } else { &self.looking };
-        let mut health = contact.to_json();
+        let guard = if self.posting.is_troubled() { &self.posting } else { &self.looking };
+        let mut health = guard.to_json();
         health["url"] = json!(self.remote.place());
         health["refused_total"] = json!(self.refused.load(Ordering::Relaxed));
         health
@@ -240,12 +240,12 @@ impl Ojs {
 
     /// Returns the server's conformance level. The manifest is requested until it was read once,
     /// and again after failures, because the server may have been replaced.
-    async fn level(&self, contact: &Contact) -> Result<u64, Error> {
+    async fn level(&self, guard: &RequestGuard) -> Result<u64, Error> {
         let mut known = self.level.lock().await;
-        if let Some(level) = known.filter(|_| !contact.is_troubled()) {
+        if let Some(level) = known.filter(|_| !guard.is_troubled()) {
             return Ok(level);
         }
-        let manifest = contact.ask_first(self.remote.manifest()).await.map_err(|error| self.failed(error))?;
+        let manifest = guard.ask_first(self.remote.manifest()).await.map_err(|error| self.failed(error))?;
         if known.is_none() {
             let (main_queue, place) = (&self.name, self.remote.place());
             let remote::Manifest { name, level, .. } = &manifest;

@@ -1,8 +1,8 @@
 //! An existing Sidekiq as the main queue: its workers remain unchanged and find jobs in its queues.
 
 use super::pace::Pace;
-use crate::fairness::Closed;
-use crate::job::json;
+use crate::domain::json;
+use crate::domain::plan::Closed;
 use crate::store::{
     self, DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, SidekiqProcess, Store,
 };

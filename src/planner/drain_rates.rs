@@ -1,6 +1,6 @@
 //! The rates at which workers empty a rule's main queues, and the target depth for each.
 
-use crate::fairness::{DepthTarget, DrainRate, LatencyGoal, QueueReading};
+use crate::domain::plan::{DepthTarget, DrainRate, LatencyGoal, QueueReading};
 use crate::store::Observation;
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Reporting of lasting failures, in the log and as an event: once when a failure begins or
 //! changes, and once when it ends.
 
-use crate::job::json;
+use crate::domain::json;
 use crate::store::{Error, Store};
 
 /// Remembers the failure that was reported last.

@@ -1,7 +1,7 @@
 //! Reports when the gate of a main queue closes or opens, in the log and as an event.
 
-use crate::fairness::{Closed, Rule};
-use crate::job::json;
+use crate::domain::json;
+use crate::domain::plan::{Closed, Rule};
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Error, Store};
 use std::collections::HashMap;

@@ -1,10 +1,12 @@
 //! A dry run of the next round: the same arithmetic as in the scripts, on a copy.
 
-use super::registry::RunnerRegistry;
+use super::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{self, TenantCounts};
-use crate::fairness::{Batch, FairQueue, Tenant, Weight};
-use crate::job::escape::{escape, unescape};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::fairness::{FairQueue, Tenant};
+use crate::domain::plan::Batch;
+use crate::domain::tenant::Weight;
 use crate::store::{Error, Observation, PriorityLevel, Served};
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -49,7 +49,7 @@ impl PromotionWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::Weight;
+    use crate::domain::tenant::Weight;
 
     fn served(tenant: &str, jobs: u64) -> Served {
         Served { tenant: tenant.to_owned(), weight: Weight::ONE, jobs }

@@ -3,11 +3,11 @@
 use super::gate_reporter::GateReporter;
 use super::round_attempt::RoundAttempt;
 use super::round_runner::RoundRunner;
-use super::rulebook::Rulebook;
 use super::weight_sync::WeightSync;
 use crate::config::Secret;
-use crate::fairness::{Closed, Rule};
+use crate::domain::plan::{Closed, Rule};
 use crate::main_queue::{MainQueue, MainQueues};
+use crate::rules::Rulebook;
 use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::{Metrics, ShadowMetrics};
 use crate::weights::{self, Source};
@@ -88,12 +88,12 @@ impl RunnerRegistry {
     }
 
     /// Returns the name of this process in locks.
-    pub(super) fn holder(&self) -> &str {
+    pub fn holder(&self) -> &str {
         &self.inner.holder
     }
 
     /// Returns the metrics of rules in shadow.
-    pub(super) fn shadow_metrics(&self) -> &ShadowMetrics {
+    pub fn shadow_metrics(&self) -> &ShadowMetrics {
         &self.inner.metrics.shadow
     }
 
@@ -140,7 +140,7 @@ impl RunnerRegistry {
     }
 
     /// Returns the main queue of a rule.
-    pub(super) fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
+    pub fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
         let named = self.inner.main_queues.get(&rule.main_queue);
         named.ok_or_else(|| {
             Error::Backend(format!(
@@ -152,7 +152,7 @@ impl RunnerRegistry {
     }
 
     /// Returns the weight source of a rule, if it has a webhook.
-    pub(super) fn source(&self, rule: &Rule) -> Result<Option<Arc<Source>>, Error> {
+    pub fn source(&self, rule: &Rule) -> Result<Option<Arc<Source>>, Error> {
         let Some(webhook) = &rule.weights.webhook else { return Ok(None) };
         let secret = webhook.secret_env.as_deref().and_then(|name| std::env::var(name).ok()).map(Secret::new);
         let (clock, metrics) = (self.inner.store.clock().clone(), self.inner.metrics.weights.clone());

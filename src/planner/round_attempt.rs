@@ -1,6 +1,6 @@
 //! The result of an attempt to run a round.
 
-use super::round_report::RoundReport;
+use super::RoundReport;
 use crate::store::Begun;
 
 /// The result of an attempt to run a round.

@@ -1,9 +1,9 @@
 //! The report of a round, as it is stored and returned.
 
+use super::WebhookState;
 use super::tenant_counts::{self, TenantCounts};
-use super::webhook_state::WebhookState;
-use crate::fairness::Rule;
-use crate::job::time::rfc3339;
+use crate::domain::plan::Rule;
+use crate::domain::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
 

@@ -1,15 +1,14 @@
 //! Runs the rounds of one rule under its lock: gate, weights, promotion, report.
 
 use super::drain_rates::DrainRates;
-use super::failure_reporter::FailureReporter;
 use super::gate_reporter::GateReporter;
 use super::low_water_poller::LowWaterPoller;
 use super::round_attempt::RoundAttempt;
-use super::round_report::{RoundOutcome, RoundReport};
 use super::round_state::{RoundState, in_turn};
 use super::weight_sync::WeightSync;
-use crate::fairness::{Batch, LatencyGoal, Pace, Rule};
-use crate::job::cron::Cron;
+use super::{FailureReporter, RoundOutcome, RoundReport};
+use crate::domain::cron::Cron;
+use crate::domain::plan::{Batch, LatencyGoal, Pace, Rule};
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;

@@ -1,7 +1,7 @@
 //! The state of a round in progress: the rest of its batch and its outcome so far.
 
-use super::round_report::{RoundOutcome, RoundReport};
-use crate::fairness::{Batch, Rule};
+use super::{RoundOutcome, RoundReport};
+use crate::domain::plan::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 
 /// A round in progress.

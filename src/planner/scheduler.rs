@@ -1,13 +1,11 @@
 //! The planning loops: one per rule that this process plans, as long as the rule exists.
 
-use super::registry::RunnerRegistry;
+use super::RunnerRegistry;
 use super::round_attempt::RoundAttempt;
-use super::shadow_watcher;
+use crate::rules::{Known, run_per_rule};
 use crate::store::{Error, Signal, Why};
-use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,14 +15,6 @@ const IDLE: Duration = Duration::from_secs(2);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Maximum time between checks for scheduled rounds, because the store's clock decides.
 pub(super) const LONGEST: Duration = Duration::from_secs(5);
-
-/// The task for a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Duty {
-    Plan,
-    /// Simulate: the rule is in shadow.
-    Watch,
-}
 
 /// Plans the rules of some planner groups.
 pub struct Planner {
@@ -41,47 +31,18 @@ impl Planner {
 
     /// Plans until `stop`, following changes of the rules.
     pub async fn run(self, stop: CancellationToken) {
-        let mut changes = self.registry.rules().watch();
-        let mut loops: HashMap<(String, Duty), CancellationToken> = HashMap::new();
-        let mut tasks = JoinSet::new();
-        loop {
-            if let Err(error) = self.registry.rules().known().await {
-                tracing::debug!(%error, "cannot read the plan rules yet");
-            }
-            let wanted = self.wanted(&changes.borrow_and_update().clone());
-            loops.retain(|task, cancel| {
-                let stays = wanted.contains(task);
-                if !stays {
-                    cancel.cancel();
-                }
-                stays
-            });
-            for (name, duty) in wanted {
-                loops.entry((name.clone(), duty)).or_insert_with(|| {
-                    let (registry, cancel) = (self.registry.clone(), stop.child_token());
-                    match duty {
-                        Duty::Plan => tasks.spawn(plan(registry, name, cancel.clone())),
-                        Duty::Watch => tasks.spawn(shadow_watcher::watch(registry, name, cancel.clone())),
-                    };
-                    cancel
-                });
-            }
-            tokio::select! {
-                () = stop.cancelled() => break,
-                _ = changes.changed() => {}
-            }
-        }
+        let plan = |name, stop| plan(self.registry.clone(), name, stop);
+        let mut ending = run_per_rule(self.registry.rules(), |known| self.wanted(known), plan, &stop).await;
         self.registry.stop();
-        while tasks.join_next().await.is_some() {}
+        while ending.join_next().await.is_some() {}
         self.registry.release().await;
     }
 
-    fn wanted(&self, known: &super::Known) -> Vec<(String, Duty)> {
+    /// Returns the names of the rules to plan. A rule in shadow is one of them, because it may have
+    /// jobs that were staged before.
+    fn wanted(&self, known: &Known) -> Vec<String> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
-        let watched = ours.clone().filter(|rule| rule.shadow).map(|rule| (rule.name.clone(), Duty::Watch));
-        // A rule in shadow may have jobs that were staged before.
-        let planned = ours.map(|rule| &rule.name).chain(known.draining.iter().map(|(name, _)| name));
-        planned.map(|name| (name.clone(), Duty::Plan)).chain(watched).collect()
+        ours.map(|rule| &rule.name).chain(known.draining.iter().map(|(name, _)| name)).cloned().collect()
     }
 }
 

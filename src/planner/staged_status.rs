@@ -1,7 +1,7 @@
 //! The reasons why a staged job is not promoted yet: the gate of its main queue and the state of
 //! its tenant.
 
-use super::registry::RunnerRegistry;
+use super::RunnerRegistry;
 use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! The statistics of a rule, for API answers and metrics.
 
-use super::registry::RunnerRegistry;
-use super::scheduler;
+use super::{RunnerRegistry, scheduler};
 use crate::config::redact;
-use crate::fairness::{Gate, Rule, jain_index, lag, wait_bound};
-use crate::job::time::{At, rfc3339};
+use crate::domain::fairness::{jain_index, lag, wait_bound};
+use crate::domain::plan::{Gate, Rule};
+use crate::domain::time::{At, rfc3339};
 use crate::store::{Error, Observation, PriorityLevel, RuleStatus, ShadowRecord, StagedTenant, StagedTenants};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl RuleStats {
         let known = registry.rules().known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let draining = known.is_draining(name);
-        let source = known.source(name).map_or("removed", super::Source::name);
+        let source = known.source(name).map_or("removed", crate::rules::Source::name);
         let store = registry.store();
         let status = registry.status(&rule).await?;
         let mut surveys = Vec::new();

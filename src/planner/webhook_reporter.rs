@@ -1,9 +1,9 @@
 //! Reporting of the state of a rule's weights webhook: failures with the weights that are used
 //! instead, invalid values, and answers that are probably mistakes.
 
-use super::failure_reporter::{FailureReporter, Notice};
-use crate::fairness::Rule;
-use crate::job::json;
+use super::{FailureReporter, Notice};
+use crate::domain::json;
+use crate::domain::plan::Rule;
 use crate::store::{Error, Store};
 use crate::weights::{Answer, Doubt, Fallback};
 use serde_json::Value;
@@ -141,7 +141,7 @@ fn reported_in(round: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::Weight;
+    use crate::domain::tenant::Weight;
     use crate::weights::Outcome;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The state of a rule's weights webhook at the end of a round, as stored in the round's report.
 
-use crate::job::time::rfc3339;
+use crate::domain::time::rfc3339;
 use crate::weights::{Fallback, Status};
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 
 use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
-use super::webhook_reporter::WebhookReporter;
-use super::webhook_state::WebhookState;
-use crate::fairness::{Rule, Weight};
-use crate::job::tenant::DEFAULT;
+use super::{WebhookReporter, WebhookState};
+use crate::domain::plan::Rule;
+use crate::domain::tenant::Weight;
+use crate::domain::tenant_id::DEFAULT;
 use crate::main_queue::MainQueue;
 use crate::store::{Error, Observation, Round, Served, StagedTenant, Store};
 use crate::weights::{self, Ask, Fallback, Source, stale_weight};

@@ -1,7 +1,7 @@
 //! One answer of a server, read completely within a size limit.
 
 use super::{Error, ErrorKind};
-use crate::job::json::Object;
+use crate::domain::json::Object;
 use crate::weights::causes;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};

@@ -2,7 +2,7 @@
 //! endpoint is tried first.
 
 use super::{Error, ErrorKind, Remote};
-use crate::job::time::At;
+use crate::domain::time::At;
 use serde_json::Value;
 
 /// The conformance level from which servers report statistics of queues.

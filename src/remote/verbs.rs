@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::{Error, ErrorKind, Remote};
-use crate::job::json;
+use crate::domain::json;
 use serde_json::Value;
 use std::collections::HashSet;
 

@@ -5,8 +5,9 @@ use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACK, NACK};
 use super::{Core, Error, Store};
-use crate::job::escape::escape;
-use crate::job::{Failure, Scope, id};
+use crate::domain::escape::escape;
+use crate::domain::job::{Failure, id};
+use crate::domain::tenant::Scope;
 use redis::Cmd;
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@ use super::codec::wire;
 use super::script::{KEY_ADD, KEY_REVOKE};
 use super::{Error, Store, reply};
 use crate::auth::{ApiKey, Digest, Role};
-use crate::job::escape::{escape, unescape};
-use crate::job::json;
+use crate::domain::escape::{escape, unescape};
+use crate::domain::json;
 
 /// Largest number of stored keys. Every process keeps all of them in memory.
 const MOST: usize = 1000;

@@ -4,7 +4,9 @@ use super::jobs::{self, Enqueued};
 use super::reply;
 use super::script::{CRON_FIRE, CRON_LIST, CRON_REGISTER, CRON_REMOVE, CRON_RETIME};
 use super::{Error, Store, or_empty};
-use crate::job::{CronJob, NewJob, Record, json};
+use crate::domain::cron::CronJob;
+use crate::domain::job::{NewJob, Record};
+use crate::domain::json;
 use redis::Value;
 use std::sync::Arc;
 
@@ -96,7 +98,7 @@ impl Store {
         version: Option<&str>,
         next: Option<i64>,
     ) -> Result<RegisterCronOutcome, Error> {
-        let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
+        let (new, name) = (crate::domain::job::id::generate(), self.scope.qualified(&cron.name));
         let answer = CRON_REGISTER
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(&*name).arg(version.unwrap_or_default()).arg(&new);

@@ -3,7 +3,8 @@
 use super::reply::{self, Outcome};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
-use crate::job::{Record, Scope};
+use crate::domain::job::Record;
+use crate::domain::tenant::Scope;
 
 /// A filter for dead letters.
 #[derive(Clone, Debug, Default)]

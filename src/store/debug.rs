@@ -3,8 +3,8 @@
 
 use super::codec::{record, wire};
 use super::{Error, Store, reply};
-use crate::job::escape::escape;
-use crate::job::time::rfc3339;
+use crate::domain::escape::escape;
+use crate::domain::time::rfc3339;
 use redis::Value as Reply;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use super::Event;
 use super::codec::event;
-use crate::job::tenant::DEFAULT;
-use crate::job::{json, time};
+use crate::domain::tenant_id::DEFAULT;
+use crate::domain::{json, time};
 
 impl Event {
     /// Returns the event as JSON.

@@ -4,10 +4,9 @@
 use super::codec;
 use super::script::EVENT_EMIT;
 use super::{Error, Store, reply};
-use crate::job::Scope;
-use crate::job::escape::unescape;
-use crate::job::scope::own_worker;
-use crate::job::tenant::DEFAULT;
+use crate::domain::escape::unescape;
+use crate::domain::tenant::{Scope, own_worker};
+use crate::domain::tenant_id::DEFAULT;
 use redis::Value;
 use uuid::Uuid;
 
@@ -268,7 +267,7 @@ mod tests {
         fn an_id_tells_its_place(ms in 0_u64..1 << 48, entry in 0_u64..1 << 42, position: u16) {
             let place = Place { ms, entry, position };
             let id = place.id();
-            prop_assert!(crate::job::id::is_valid(id.trim_start_matches("evt_")), "{}", id);
+            prop_assert!(crate::domain::job::id::is_valid(id.trim_start_matches("evt_")), "{}", id);
             prop_assert_eq!(Place::parse(&id), Some(place));
         }
     }

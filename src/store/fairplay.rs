@@ -6,7 +6,7 @@ use super::script::{FAIRPLAY_CLAIM, FAIRPLAY_YIELD, SIDEKIQ_WORK};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
 use super::{Error, reply};
 use crate::config::FairplayClass;
-use crate::job::sidekiq;
+use crate::domain::job::sidekiq;
 use serde_json::Value;
 
 /// Class of the gem's planner job.

@@ -3,8 +3,8 @@
 use super::reply;
 use super::script::JOB_SEARCH;
 use super::{Error, QueueStats, ScanCursor, Store};
-use crate::job::State;
-use crate::job::escape::escape;
+use crate::domain::escape::escape;
+use crate::domain::job::State;
 use std::collections::HashSet;
 
 /// Number of keys that one call scans; bounds how long the call occupies Redis.

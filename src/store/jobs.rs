@@ -5,9 +5,10 @@ use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
-use crate::job::escape::{escape, unescape};
-use crate::job::time::At;
-use crate::job::{NewJob, OnLimit, Record};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::{NewJob, Record};
+use crate::domain::limit::OnLimit;
+use crate::domain::time::At;
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl EnqueueRequest {
     /// Creates a request for jobs that were prepared under a version of the plan rules.
     pub(super) fn new(jobs: Vec<NewJob>, rules: Arc<str>) -> EnqueueRequest {
         let own_ids = jobs.iter().any(|job| job.own_id);
-        EnqueueRequest { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+        EnqueueRequest { jobs, op: if own_ids { crate::domain::job::id::generate() } else { String::new() }, rules }
     }
 
     /// Returns the first job.
@@ -331,7 +332,7 @@ impl Store {
 
     /// Runs a script that takes a job id, an operation id and a flag, and returns its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
-        let op = crate::job::id::generate();
+        let op = crate::domain::job::id::generate();
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
         };

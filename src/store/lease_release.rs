@@ -4,7 +4,7 @@
 use super::error::Error;
 use super::script::{RECALL, RELEASE, Script};
 use super::{Core, reply};
-use crate::job::id;
+use crate::domain::job::id;
 use redis::{Cmd, Value};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -6,10 +6,11 @@ use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::FETCH;
 use super::{Core, Error, Store, or_empty};
-use crate::fairness::{Strategy, Weight};
-use crate::job::escape::escape;
-use crate::job::scope::own_worker;
-use crate::job::{Record, json};
+use crate::domain::escape::escape;
+use crate::domain::job::Record;
+use crate::domain::json;
+use crate::domain::pool::Strategy;
+use crate::domain::tenant::{Weight, own_worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,8 +2,8 @@
 
 use super::script::{LIMIT_LIST, LIMIT_OVERRIDE};
 use super::{Error, Store, reply};
-use crate::job::time::At;
-use crate::job::{LimitKey, Quota, Window};
+use crate::domain::limit::{LimitKey, Quota, Window};
+use crate::domain::time::At;
 use redis::Value;
 
 /// Largest number of limits scanned for those of one tenant or the parts of one key, most recently

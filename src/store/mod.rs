@@ -107,7 +107,7 @@ pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Wo
 pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 
 use crate::clock::Clock;
-use crate::job::Scope;
+use crate::domain::tenant::Scope;
 use crate::telemetry::StoreMetrics;
 use batch::Batcher;
 use confirmer::Confirmation;

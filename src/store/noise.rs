@@ -4,9 +4,9 @@ use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
 use super::statistics::TenantActivity;
 use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
-use crate::fairness::Weight;
-use crate::fairness::noisy::{Figures, Snapshot, TenantFigures};
-use crate::job::escape::{escape, unescape};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::noisy::{Figures, Snapshot, TenantFigures};
+use crate::domain::tenant::Weight;
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The state of a main queue, as scripts report it before a promotion.
 
 use super::{Error, reply};
-use crate::fairness::{Closed, Gate, Rule};
+use crate::domain::plan::{Closed, Gate, Rule};
 use redis::Value;
 use std::time::Instant;
 

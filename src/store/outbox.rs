@@ -6,7 +6,8 @@ use super::jobs::{self, Enqueued};
 use super::promotion::{self, Promoted};
 use super::script::{INBOX_IMPORT, OUTBOX_CONFIRM, OUTBOX_PROMOTE, TAKE_BACK};
 use super::{Error, Store, reply};
-use crate::job::{NewJob, id, json};
+use crate::domain::job::{NewJob, id};
+use crate::domain::json;
 use std::sync::Arc;
 
 /// Number of outbox entries that one call reads.

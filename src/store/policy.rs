@@ -3,10 +3,11 @@
 use super::codec::wire;
 use super::script::POLICY;
 use super::{Error, Store, or_empty, reply};
-use crate::fairness::rebalance::Rebalanced;
-use crate::fairness::{LimitRule, Policy, Pool, Starvation, Target, TenantFairness, TenantStrategy};
-use crate::job::escape::escape;
-use crate::job::id;
+use crate::domain::escape::escape;
+use crate::domain::fairness::{TenantFairness, TenantStrategy};
+use crate::domain::job::id;
+use crate::domain::pool::rebalance::Rebalanced;
+use crate::domain::pool::{LimitRule, Policy, Pool, Starvation, Target};
 use redis::Cmd;
 
 impl Store {
@@ -108,7 +109,7 @@ fn push_sharing(command: &mut Cmd, policy: &Policy) {
 }
 
 fn push_pool(command: &mut Cmd, pool: &Pool) {
-    let words = |word: &dyn Fn(&crate::fairness::PoolQueue) -> String| {
+    let words = |word: &dyn Fn(&crate::domain::pool::PoolQueue) -> String| {
         pool.queues.iter().map(word).collect::<Vec<_>>().join(" ")
     };
     command.arg(&pool.name).arg(pool.strategy.name()).arg(words(&|place| place.queue.clone()));

@@ -3,7 +3,7 @@
 use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
 use super::{Error, Store};
-use crate::job::escape::{escape, unescape};
+use crate::domain::escape::{escape, unescape};
 use redis::Value;
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
@@ -82,7 +82,7 @@ impl Store {
 
     /// Stores a checkpoint for the next attempt. `state` is JSON.
     pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<ProgressOutcome<Checkpoint>, Error> {
-        let op = crate::job::id::generate();
+        let op = crate::domain::job::id::generate();
         let outcome = self.checkpoint_call(id, &["put", state, &op]).await?;
         Ok(match outcome {
             ProgressOutcome::Done((sequence, created)) => {

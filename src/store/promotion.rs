@@ -3,9 +3,10 @@
 use super::codec::wire;
 use super::script::{PROMOTE, REWEIGH};
 use super::{Error, Store, reply};
-use crate::fairness::{Closed, Weight};
-use crate::job::escape::{escape, unescape};
-use crate::job::id;
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::id;
+use crate::domain::plan::Closed;
+use crate::domain::tenant::Weight;
 use redis::Value;
 
 /// The outcome of a promotion.

@@ -2,7 +2,9 @@
 
 use super::script::{OLDEST_JOB, QUEUE_BOUND, QUEUE_PAUSE};
 use super::{Error, Store, reply};
-use crate::job::{Bound, State, json};
+use crate::domain::job::State;
+use crate::domain::json;
+use crate::domain::limit::Bound;
 use std::collections::BTreeMap;
 
 /// A queue that has been used.

@@ -4,8 +4,8 @@ use super::codec::wire;
 use super::outbox::DeliveryRoute;
 use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_IMPORTER, UNSTAGE};
 use super::{Error, Store, reply};
-use crate::job::escape::{escape, unescape};
-use crate::job::id;
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::id;
 
 /// Time in ms after which an importer that has not registered again counts as gone.
 const IMPORTER_LIFE_MS: u64 = 10_000;

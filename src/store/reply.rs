@@ -2,9 +2,9 @@
 
 use super::codec;
 use super::error::Error;
-use crate::job::Record;
-use crate::job::escape::unescape;
-use crate::job::scope::own_worker;
+use crate::domain::escape::unescape;
+use crate::domain::job::Record;
+use crate::domain::tenant::own_worker;
 use redis::Value;
 use std::str::FromStr;
 

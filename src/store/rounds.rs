@@ -4,9 +4,9 @@
 use super::observation::{Observation, observation};
 use super::script::{LOCK_RENEW, ROUND_BEGIN, ROUND_END};
 use super::{Error, Store, or_empty, reply};
-use crate::fairness::Rule;
-use crate::job::escape::{escape, unescape};
-use crate::job::id;
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::id;
+use crate::domain::plan::Rule;
 use redis::Value;
 
 /// Number of main queues that one round handles; equal to `MOST_QUEUES` in `lua/staging/plan.lua`.

@@ -4,8 +4,8 @@
 use super::observation::{Observation, observation};
 use super::script::{RULE_STATUS, RULE_TENANTS};
 use super::{Error, Store, reply};
-use crate::fairness::Weight;
-use crate::job::escape::{escape, unescape};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::tenant::Weight;
 use redis::Value;
 use std::collections::{HashMap, HashSet};
 

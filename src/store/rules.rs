@@ -2,9 +2,10 @@
 
 use super::script::{RULE_PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
-use crate::fairness::{Batch, OnWebhookError, Pace, Rule};
-use crate::job::escape::escape;
-use crate::job::{id, json};
+use crate::domain::escape::escape;
+use crate::domain::job::id;
+use crate::domain::json;
+use crate::domain::plan::{Batch, OnWebhookError, Pace, Rule};
 
 /// A rule for scripts, and its document, which only the writer interprets.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! returns every key that exists during the whole scan at least once, in no particular order. It
 //! may return a few more keys than requested; the cursor hands those on to the next page.
 
-use crate::job::id;
+use crate::domain::job::id;
 use std::fmt;
 
 /// Largest number of ids in a cursor.

@@ -2,7 +2,7 @@
 //! queues, and times at which something is due.
 
 use super::{Core, Error, reply};
-use crate::job::escape::unescape;
+use crate::domain::escape::unescape;
 use redis::Value;
 use std::time::Duration;
 

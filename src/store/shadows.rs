@@ -3,8 +3,8 @@
 use super::rounds::ROUNDS_KEPT;
 use super::script::SHADOW_SAVE;
 use super::{Error, Store, reply};
-use crate::job::escape::{escape, unescape};
-use crate::job::id;
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::id;
 
 /// The outcome of saving a shadow record.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use super::find::{MOST_KEYS, PORTION};
 use super::reply;
 use super::script::STAGED_SEARCH;
 use super::{Error, Store};
-use crate::job::escape::unescape;
-use crate::job::sidekiq::{self, Payload};
-use crate::job::tenant;
+use crate::domain::escape::unescape;
+use crate::domain::job::sidekiq::{self, Payload};
+use crate::domain::tenant_id;
 
 /// A staged job of a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn read(job: &[String], jid: &str) -> Option<StagedJob> {
     let template = job[5].splitn(4, ',').nth(3)?;
     let text = sidekiq::fill(template, "[]", 0);
     let payload = Payload::parse(&text).filter(|payload| payload.jid().as_deref() == Some(jid))?;
-    let tenant = if job[4].is_empty() { tenant::DEFAULT.to_owned() } else { unescape(&job[4]) };
+    let tenant = if job[4].is_empty() { tenant_id::DEFAULT.to_owned() } else { unescape(&job[4]) };
     Some(StagedJob {
         id: job[0].clone(),
         class: payload.class,
@@ -68,7 +68,7 @@ fn read(job: &[String], jid: &str) -> Option<StagedJob> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::sidekiq::{ARGS, TIME};
+    use crate::domain::job::sidekiq::{ARGS, TIME};
 
     fn job(template: &str) -> Vec<String> {
         ["id", "5", "heavy", "r", "", &format!("d,1,2,{template}")].map(str::to_owned).to_vec()
@@ -79,7 +79,7 @@ mod tests {
         let template =
             format!(r#"{{"class":"W","wrapped":"A::B","args":{ARGS}, "jid": "abc","tags":["def"],"t":{TIME}}}"#);
         let found = read(&job(&template), "abc").expect("the job");
-        let expected = ["id", "A::B", tenant::DEFAULT, "r", "heavy"];
+        let expected = ["id", "A::B", tenant_id::DEFAULT, "r", "heavy"];
         assert_eq!([&found.id, &found.class, &found.tenant, &found.rule, &found.queue].map(String::as_str), expected);
         assert_eq!((read(&job(&template), "def"), read(&job("{\"type\":\"a\"}"), "abc")), (None, None));
     }

@@ -2,7 +2,7 @@
 
 use super::script::{ACTIVITY_RECENT, TENANT_STATISTICS};
 use super::{Error, Store, reply};
-use crate::job::escape::escape;
+use crate::domain::escape::escape;
 
 /// Number of minutes over which throughput is averaged.
 const WINDOW: u64 = 5;

@@ -3,9 +3,10 @@
 use super::codec::wire;
 use super::script::{TENANT_CONFIGURE, TENANT_COUNTS};
 use super::{Error, Store, reply};
-use crate::fairness::{TenantRule, TenantSettings};
-use crate::job::escape::{escape, unescape};
-use crate::job::{State, id, tenant};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::{State, id};
+use crate::domain::tenant::{TenantRule, TenantSettings};
+use crate::domain::tenant_id;
 use redis::Cmd;
 
 /// Shortest period of an enqueue window in ms; equal to the one in `lua/limits/enqueue_accounts.lua`.
@@ -83,7 +84,7 @@ impl Store {
     /// at run time.
     pub async fn seed_tenants(&self, rules: &[TenantRule], tenants: &[FileTenant<'_>]) -> Result<(), Error> {
         let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
-        let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix));
+        let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant_id::DEFAULT.starts_with(prefix));
         let fits_default = u8::from(rules.iter().any(fits)).to_string();
         let tiers = TenantRule::tiers(rules).into_iter().map(|(prefix, words)| (escape(&prefix), words));
         let mut words = vec![wire::pairs(tiers), fits_default, tenants.len().to_string()];

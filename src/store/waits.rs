@@ -2,8 +2,8 @@
 
 use super::script::WAITING_FOR;
 use super::{Error, Store, reply};
-use crate::job::LimitKey;
-use crate::job::escape::unescape;
+use crate::domain::escape::unescape;
+use crate::domain::limit::LimitKey;
 
 /// The reason why a job waits. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]

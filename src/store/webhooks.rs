@@ -3,7 +3,7 @@
 use super::reply;
 use super::script::{DELIVERY_CLAIM, DELIVERY_CREATE, DELIVERY_FINISH, DELIVERY_RETRY, SUBSCRIPTION_SAVE};
 use super::{Error, Store};
-use crate::job::Subscription;
+use crate::domain::subscription::Subscription;
 use redis::Value;
 
 /// Largest number of subscriptions: every event is matched against all of them.
@@ -158,7 +158,7 @@ impl Store {
             DeliveryOutcome::Again(after, error) => ("again", *after, error.as_str()),
             DeliveryOutcome::Dead(error) => ("dead", 0, error.as_str()),
         };
-        let error = crate::job::json::quoted(error);
+        let error = crate::domain::json::quoted(error);
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(word).arg(after).arg(&error).arg(KEEP_DEAD_MS).arg(MOST_DEAD);
         };

@@ -4,9 +4,10 @@ use super::codec::wire;
 use super::reply;
 use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
 use super::{Error, Store, or_empty};
-use crate::fairness::{Strategy, Weight};
-use crate::job::escape::{escape, unescape};
-use crate::job::{Scope, json};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::json;
+use crate::domain::pool::Strategy;
+use crate::domain::tenant::{Scope, Weight};
 use std::collections::BTreeMap;
 
 /// A worker's heartbeat.

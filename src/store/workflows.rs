@@ -7,10 +7,9 @@ use super::reply;
 use super::script::{WORKFLOW_CANCEL, WORKFLOW_LIST, WORKFLOW_READ, WORKFLOW_START};
 use super::tick;
 use super::{Error, ScanCursor, Store};
-use crate::job::escape::{escape, unescape};
-use crate::job::id::generate;
-use crate::job::workflow::Part;
-use crate::job::{NewWorkflow, WorkflowRecord};
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::id::generate;
+use crate::domain::workflow::{NewWorkflow, Part, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 

@@ -1,6 +1,6 @@
 //! The body of a request to the weights webhook.
 
-use crate::fairness::Weight;
+use crate::domain::tenant::Weight;
 use serde::{Serialize, Serializer};
 
 /// A request for the weights of some tenants.

@@ -52,7 +52,7 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::Weight;
+    use crate::domain::tenant::Weight;
 
     #[test]
     fn odd_answers_are_doubted() {

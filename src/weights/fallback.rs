@@ -1,6 +1,7 @@
 //! The weights that a rule uses while its webhook fails.
 
-use crate::fairness::{OnUnknownWeight, OnWebhookError, Rule, Weight};
+use crate::domain::plan::{OnUnknownWeight, OnWebhookError, Rule};
+use crate::domain::tenant::Weight;
 
 /// The weights in use while a webhook fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub fn stale_weight(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::Webhook;
+    use crate::domain::plan::Webhook;
 
     #[test]
     fn last_good_weights_serve_for_their_time() {

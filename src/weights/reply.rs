@@ -1,6 +1,6 @@
 //! The answer of the webhook: `{"weights": {id: number}}`. Each number is validated separately.
 
-use crate::fairness::Weight;
+use crate::domain::tenant::Weight;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 

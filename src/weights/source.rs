@@ -4,7 +4,7 @@ use super::webhook::Webhook;
 use super::{Ask, Breaker, Error, ErrorKind, InvalidUrl, Outcome, Pass, State};
 use crate::clock::Clock;
 use crate::config::Secret;
-use crate::fairness::Rule;
+use crate::domain::plan::Rule;
 use crate::telemetry::WeightsMetrics;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};

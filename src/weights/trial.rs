@@ -5,7 +5,7 @@ use super::client::USER_AGENT;
 use super::webhook::{Webhook, body, check_status, media_type, read, unsent};
 use super::{Answer, Ask, Client, InvalidUrl, reply};
 use crate::config::{Secret, redact};
-use crate::fairness::Rule;
+use crate::domain::plan::Rule;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use super::ask::Body;
 use super::reply::{self, Outcome};
 use super::{Ask, Error, ErrorKind, InvalidUrl, causes};
 use crate::config::Secret;
-use crate::fairness;
+use crate::domain::plan;
 use hmac::{Hmac, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
@@ -26,7 +26,7 @@ pub(super) struct Webhook {
 impl Webhook {
     pub(super) fn new(
         rule: &str,
-        webhook: &fairness::Webhook,
+        webhook: &plan::Webhook,
         secret: Option<Secret>,
         http: Client,
     ) -> Result<Webhook, InvalidUrl> {
@@ -151,7 +151,7 @@ mod tests {
     fn only_http_urls_are_asked() {
         let http = super::super::client_builder().build().unwrap();
         let new = |url: &str| {
-            let webhook = fairness::Webhook { url: url.to_owned(), timeout: 1, secret_env: None };
+            let webhook = plan::Webhook { url: url.to_owned(), timeout: 1, secret_env: None };
             Webhook::new("r", &webhook, None, http.clone()).map(|webhook| webhook.place())
         };
         assert_eq!(new("https://user:hunter2@host/hunter2?q=hunter2").unwrap(), "https://host");

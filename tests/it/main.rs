@@ -17,6 +17,8 @@ mod limits;
 mod long_poll;
 mod ojs;
 mod planner;
+mod rules;
+mod shadow;
 mod sidekiq;
 mod staging;
 mod store;

@@ -3,7 +3,8 @@
 use crate::support::json;
 use fairgate::clock::Clock;
 use fairgate::config::Secret;
-use fairgate::fairness::{Rule, Webhook, Weight};
+use fairgate::domain::plan::{Rule, Webhook};
+use fairgate::domain::tenant::Weight;
 use fairgate::telemetry::{Format, Metrics};
 use fairgate::weights::{Ask, ErrorKind, Source, State, Tenant, client_builder};
 use futures_util::FutureExt;

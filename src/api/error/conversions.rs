@@ -1,9 +1,9 @@
 //! Conversions of errors of the store, the planner and the validation of requests into error responses.
 
 use super::ApiError;
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::scope::Foreign;
-use crate::planner;
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::tenant::Foreign;
+use crate::enqueue;
 use crate::store;
 use axum::http::StatusCode;
 
@@ -43,19 +43,19 @@ impl From<Invalid> for ApiError {
     }
 }
 
-impl From<planner::Refusal> for ApiError {
-    fn from(refusal: planner::Refusal) -> Self {
+impl From<enqueue::Refusal> for ApiError {
+    fn from(refusal: enqueue::Refusal) -> Self {
         match refusal {
-            planner::Refusal::Invalid(invalid) => invalid.into(),
-            planner::Refusal::Foreign(Foreign { tenant, field }, index) => match index {
+            enqueue::Refusal::Invalid(invalid) => invalid.into(),
+            enqueue::Refusal::Foreign(Foreign { tenant, field }, index) => match index {
                 Some(index) => {
                     ApiError::foreign_tenant(&tenant, &format!("jobs[{index}].{field}")).with_number("index", index)
                 }
                 None => ApiError::foreign_tenant(&tenant, &field),
             },
             // The rule was removed at the same time. A repeated request finds no rule and is handled as unplanned.
-            planner::Refusal::Unplanned => store::Error::Busy.into(),
-            planner::Refusal::Store(error) => error.into(),
+            enqueue::Refusal::Unplanned => store::Error::Busy.into(),
+            enqueue::Refusal::Store(error) => error.into(),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::job::time;
+use crate::domain::time;
 use crate::store::{SetDirectiveOutcome, Worker};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;

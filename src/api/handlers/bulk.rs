@@ -3,10 +3,11 @@
 use crate::api::Api;
 use crate::api::body::Fields;
 use crate::api::error::ApiError;
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::json::Object;
-use crate::job::time::{self, At};
-use crate::job::{State, duration, json};
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::job::State;
+use crate::domain::json::Object;
+use crate::domain::time::{self, At};
+use crate::domain::{duration, json};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -6,12 +6,13 @@ use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::job::invalid::Invalid;
-use crate::job::json::Object;
-use crate::job::record::push_time;
-use crate::job::tenant::DEFAULT;
-use crate::job::{CronJob, Timing, json, time};
-use crate::planner::Refusal;
+use crate::domain::cron::{CronJob, Timing};
+use crate::domain::invalid::Invalid;
+use crate::domain::job::push_time;
+use crate::domain::json::Object;
+use crate::domain::tenant_id::DEFAULT;
+use crate::domain::{json, time};
+use crate::enqueue::Refusal;
 use crate::store::{FireCronOutcome, MOST_CRONS, RegisterCronOutcome, StoredCron};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
@@ -152,7 +153,7 @@ pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiE
         return Err(Invalid::field("count", format!("1 to {MOST_TIMES}"), &count.to_string()).into());
     }
     let (expression, timezone) = (fields.text("expression")?, fields.text("timezone")?);
-    let expression = expression.ok_or_else(|| Invalid::missing("expression", crate::job::cron::EXPECTED))?;
+    let expression = expression.ok_or_else(|| Invalid::missing("expression", crate::domain::cron::EXPECTED))?;
     let timezone = timezone.unwrap_or_else(|| "UTC".to_owned());
     let timing = Timing::parse(&expression, &timezone).map_err(|error| Invalid {
         problem: format!("cannot be parsed: {error}"),

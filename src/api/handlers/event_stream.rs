@@ -5,7 +5,7 @@ use crate::api::Api;
 use crate::api::concurrency_limit::{ClientId, Peer, Permit};
 use crate::api::error::ApiError;
 use crate::auth::Session;
-use crate::job::invalid::Invalid;
+use crate::domain::invalid::Invalid;
 use crate::store::{EventFilter, EventPage, Store};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};

@@ -8,8 +8,8 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
 use crate::auth::{Credential, Revocation};
-use crate::job::invalid::Invalid;
-use crate::job::{tenant, time};
+use crate::domain::invalid::Invalid;
+use crate::domain::{tenant_id, time};
 use crate::store::AddKeyOutcome;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
@@ -53,8 +53,8 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     let role = required("role", Role::EXPECTED)?;
     let role = Role::parse(&role).ok_or_else(|| Invalid::field("role", Role::EXPECTED, &role))?;
     let tenant = fields.text("tenant")?;
-    if let Some(other) = tenant.as_deref().filter(|id| !tenant::is_id(id)) {
-        return Err(Invalid::field("tenant", tenant::EXPECTED, other).into());
+    if let Some(other) = tenant.as_deref().filter(|id| !tenant_id::is_id(id)) {
+        return Err(Invalid::field("tenant", tenant_id::EXPECTED, other).into());
     }
     let (secret, key) = ApiKey::generate(&name, role, tenant).map_err(|error| {
         tracing::error!(%error, "cannot get random bytes from the operating system");

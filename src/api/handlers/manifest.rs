@@ -1,7 +1,8 @@
 //! The manifest, which lists the capabilities of this server. It lists only what works.
 
 use crate::api::{Api, response};
-use crate::fairness::{Interleaved, Isolation, TenantFairness};
+use crate::domain::fairness::{Interleaved, TenantFairness};
+use crate::domain::tenant::Isolation;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::background::NoiseReport;
-use crate::fairness::noisy::{NoisyNeighbors, Throttle};
-use crate::job::invalid::Invalid;
-use crate::job::tenant;
-use crate::job::time::rfc3339;
+use crate::domain::invalid::Invalid;
+use crate::domain::noisy::{NoisyNeighbors, Throttle};
+use crate::domain::tenant_id;
+use crate::domain::time::rfc3339;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(crate) async fn reset(api: Api, PathParam(id): PathParam) -> Result<Response
 }
 
 fn check(id: &str) -> Result<(), Invalid> {
-    if tenant::is_id(id) { Ok(()) } else { Err(Invalid::field("id", tenant::EXPECTED, id)) }
+    if tenant_id::is_id(id) { Ok(()) } else { Err(Invalid::field("id", tenant_id::EXPECTED, id)) }
 }
 
 fn describe(id: &str, config: &NoisyNeighbors, report: &NoiseReport) -> Value {

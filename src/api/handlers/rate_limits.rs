@@ -6,8 +6,9 @@ use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, rate_limit_headers, response};
-use crate::job::invalid::Invalid;
-use crate::job::{LimitChange, LimitKey, LimitScope, Window, limit_change, time};
+use crate::domain::invalid::Invalid;
+use crate::domain::limit::{LimitChange, LimitKey, LimitScope, Window, change};
+use crate::domain::time;
 use crate::store::{Layer, LimitState};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -57,7 +58,7 @@ pub(crate) async fn put(
     let fields = body.fields()?;
     let (key, state) = find(&api, &name, &uri).await?;
     // A key that is in use can be overridden even if its name is not valid for a new key.
-    if let (Err(invalid), None) = (limit_change::check_key(&key), &state) {
+    if let (Err(invalid), None) = (change::check_key(&key), &state) {
         return Err(
             ApiError::from(invalid).hint("Send GET /ojs/v1/rate-limits for a list of the keys that are in use.")
         );
@@ -108,7 +109,7 @@ async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<Limi
             return Ok((key.clone(), Some(state)));
         }
     }
-    let possible = keys.iter().find(|key| limit_change::check_key(key).is_ok());
+    let possible = keys.iter().find(|key| change::check_key(key).is_ok());
     Ok((possible.unwrap_or(&keys[0]).clone(), None))
 }
 

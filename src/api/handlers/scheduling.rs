@@ -3,7 +3,7 @@
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::Known;
+use crate::rules::Known;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;

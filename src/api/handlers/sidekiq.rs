@@ -3,7 +3,7 @@
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::job::time::rfc3339;
+use crate::domain::time::rfc3339;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::job::State as JobState;
+use crate::domain::job::State as JobState;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::{Known, RuleStats};
+use crate::planner::RuleStats;
+use crate::rules::Known;
 use crate::store::Error;
 use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -126,7 +127,7 @@ async fn measure_tenants(api: &Api) -> Result<(), Error> {
             break;
         }
     }
-    let named = tenants.into_iter().filter(|(id, _)| id != crate::job::tenant::DEFAULT);
+    let named = tenants.into_iter().filter(|(id, _)| id != crate::domain::tenant_id::DEFAULT);
     let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
     let all = api.store().all_tenants_jobs().await?;
     api.metrics().store.tenants.levels(&levels, (all.active, all.depth()));

@@ -9,10 +9,12 @@ use crate::api::path::PathParam;
 use crate::api::validation::validation_failed;
 use crate::api::{Api, response};
 use crate::config;
-use crate::fairness::{TenantLimits, Weight};
-use crate::job::invalid::{Invalid, Kind};
-use crate::job::{tenant, time};
-use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TenantSettingsRefused};
+use crate::domain::invalid::{Invalid, Kind};
+use crate::domain::tenant::{TenantLimits, Weight};
+use crate::domain::{tenant_id, time};
+use crate::rules::{
+    Author, DirectoryFilter, DirectoryOrder, Removed, Served, TenantDirectory, TenantEntry, TenantSettingsRefused,
+};
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -24,10 +26,10 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
     let order = match query.get("sort") {
-        None => RollOrder::default(),
+        None => DirectoryOrder::default(),
         Some(name) => {
-            let found = RollOrder::NAMES.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
-            let names: Vec<&str> = RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
+            let found = DirectoryOrder::NAMES.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
+            let names: Vec<&str> = DirectoryOrder::NAMES.iter().map(|(name, _)| *name).collect();
             found.ok_or_else(|| Invalid::field("sort", format!("one of {}", names.join(", ")), name))?
         }
     };
@@ -37,15 +39,15 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         Some("false") => Some(false),
         Some(other) => return Err(Invalid::field("configured", "true or false", other).into()),
     };
-    let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
-    let roll = Roll::read(api.store(), api.registry().rules(), &filter, order).await?;
-    let page_items: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
+    let filter = DirectoryFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
+    let directory = TenantDirectory::read(api.store(), api.registry().rules(), &filter, order).await?;
+    let page_items: Vec<&TenantEntry> = directory.tenants.iter().skip(page.offset).take(page.limit).collect();
     let ids: Vec<&str> = page_items.iter().map(|tenant| tenant.id.as_str()).collect();
     let jobs = api.store().tenant_jobs(&ids).await?;
     let items: Vec<Value> =
         page_items.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
-    let mut pagination = page.to_json(roll.tenants.len());
-    pagination["truncated"] = roll.truncated.into();
+    let mut pagination = page.to_json(directory.tenants.len());
+    pagination["truncated"] = directory.truncated.into();
     Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
 }
 
@@ -167,7 +169,7 @@ async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
 }
 
 async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, ApiError> {
-    if id == tenant::DEFAULT {
+    if id == tenant_id::DEFAULT {
         return Ok(api.store().default_tenant_jobs().await?);
     }
     Ok(api.store().tenant_jobs(&[id]).await?.pop().unwrap_or_default())
@@ -212,10 +214,10 @@ fn check_own(api: &Api, id: &str) -> Result<(), ApiError> {
 
 /// Refuses a text that is not a valid tenant id.
 fn check(id: &str) -> Result<(), ApiError> {
-    if id == tenant::DEFAULT || tenant::is_id(id) {
+    if id == tenant_id::DEFAULT || tenant_id::is_id(id) {
         return Ok(());
     }
-    Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
+    Err(Invalid::field("id", tenant_id::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
 }
 
 impl From<TenantSettingsRefused> for ApiError {

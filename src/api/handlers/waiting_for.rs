@@ -2,7 +2,9 @@
 
 use crate::api::Api;
 use crate::api::error::ApiError;
-use crate::job::{LimitKey, Record, State, time};
+use crate::domain::job::{Record, State};
+use crate::domain::limit::LimitKey;
+use crate::domain::time;
 use crate::planner::StagedStatus;
 use crate::store::WaitingFor;
 use serde_json::{Value, json};

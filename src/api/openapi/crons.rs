@@ -55,7 +55,7 @@ fn times() -> Value {
 fn expression() -> Value {
     let pattern = "^\\s*(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|@every +[0-9]+(ms|s|m|h|d)[0-9smhd]*|\
         [0-9A-Za-z*/,?#-]+(\\s+[0-9A-Za-z*/,?#-]+){4,5})\\s*$";
-    json!({"type": "string", "pattern": pattern, "description": crate::job::cron::EXPECTED})
+    json!({"type": "string", "pattern": pattern, "description": crate::domain::cron::EXPECTED})
 }
 
 /// The members of a cron that a client may set. The members of `job_template` may be at top level instead.
@@ -64,7 +64,7 @@ fn body() -> Value {
         ("expression?", expression()),
         ("cron?", with_description(expression(), "An alias of `expression`.")),
         ("schedule?", with_description(expression(), "An alias of `expression`.")),
-        ("timezone?", with_description(string(), crate::job::cron::TIMEZONE_EXPECTED)),
+        ("timezone?", with_description(string(), crate::domain::cron::TIMEZONE_EXPECTED)),
         ("overlap_policy?", enumeration(&OVERLAPS)),
         ("enabled?", boolean()),
         ("description?", string_of_length(0, 1024)),

@@ -3,8 +3,9 @@
 use super::Schemas;
 use super::schema::*;
 use crate::api::handlers::waiting_for::REASONS;
-use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
-use crate::job::{LimitScope, Partition, State};
+use crate::domain::job::State;
+use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
+use crate::domain::limit::{LimitScope, Partition};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {

@@ -5,13 +5,13 @@ use super::job_schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::bulk;
-use crate::job::{Limits, State};
+use crate::domain::job::{RequestLimits, State};
 use serde_json::{Value, json};
 
 const PRESSURE: [&str; 3] = ["X-OJS-Queue-Depth", "X-OJS-Queue-Bound", "X-OJS-Queue-Pressure"];
 pub const RATE: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-pub fn schemas(limits: &Limits) -> Schemas {
+pub fn schemas(limits: &RequestLimits) -> Schemas {
     vec![
         ("JobAnswer", merge(job_schemas::wrapped_job(), object([("deduplicated?", boolean())]))),
         ("NewJobs", request([("jobs", array_of(reference("NewJob"), 1, limits.max_batch))])),

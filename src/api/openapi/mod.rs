@@ -32,7 +32,7 @@ pub(super) use operation::Describe;
 use super::response::MEDIA_TYPE;
 use super::routes::{Access, Route, table};
 use crate::auth::Role;
-use crate::job::Limits;
+use crate::domain::job::RequestLimits;
 use operation::Operation;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ const DESCRIPTION: &str = "Background jobs, fair between tenants: an Open Job Sp
 type Schemas = Vec<(&'static str, Value)>;
 
 /// Generates the document for a server with these limits.
-pub fn document(limits: &Limits) -> Value {
+pub fn document(limits: &RequestLimits) -> Value {
     let mut paths = Map::new();
     for route in table() {
         let item = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -78,7 +78,7 @@ pub fn document(limits: &Limits) -> Value {
     })
 }
 
-fn schemas(limits: &Limits) -> Map<String, Value> {
+fn schemas(limits: &RequestLimits) -> Map<String, Value> {
     [
         vec![("Error", errors::schema())],
         job_schemas::schemas(),

@@ -3,8 +3,8 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
-use crate::fairness::{Pool, Strategy};
-use crate::job::quota::MOST_CONCURRENCY;
+use crate::domain::limit::quota::MOST_CONCURRENCY;
+use crate::domain::pool::{Pool, Strategy};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {

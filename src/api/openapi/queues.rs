@@ -5,7 +5,7 @@ use super::job_schemas::closed_quota;
 use super::jobs::{RATE, bulk_request, states};
 use super::operation::{Operation, operation};
 use super::schema::*;
-use crate::job::State;
+use crate::domain::job::State;
 use serde_json::Value;
 
 pub fn schemas() -> Schemas {
@@ -130,7 +130,7 @@ pub fn put_config() -> Operation {
         ("backpressure?", bound),
         ("max_size?", integer(0, 1_000_000_000)),
         ("overflow_policy?", strategy()),
-        ("concurrency?", integer(0, crate::job::quota::MOST_CONCURRENCY.into())),
+        ("concurrency?", integer(0, crate::domain::limit::quota::MOST_CONCURRENCY.into())),
         ("rate_limit?", closed_quota(&response_members())),
     ]);
     operation("Change the configuration of a queue")

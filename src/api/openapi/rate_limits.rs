@@ -5,7 +5,7 @@ use super::job_schemas::closed_quota;
 use super::jobs::RATE;
 use super::operation::{Operation, operation};
 use super::schema::*;
-use crate::job::{LimitScope, Partition};
+use crate::domain::limit::{LimitScope, Partition};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {

@@ -1,6 +1,6 @@
 //! Builders of JSON schemas, short enough that a schema reads like the JSON that it describes.
 
-use crate::job::duration::LONGEST_MS;
+use crate::domain::duration::LONGEST_MS;
 use serde_json::{Map, Value, json};
 
 /// The patterns of names, equal to the checks of the server.
@@ -109,19 +109,19 @@ pub fn rate_key() -> Value {
 
 /// A duration in a request.
 pub fn duration() -> Value {
-    json!({"type": "string", "pattern": format!("^({DURATION})$"), "description": crate::job::duration::EXPECTED})
+    json!({"type": "string", "pattern": format!("^({DURATION})$"), "description": crate::domain::duration::EXPECTED})
 }
 
 /// The period of a rate.
 pub fn period() -> Value {
     let pattern = format!("^(second|minute|hour|day|{DURATION})$");
-    json!({"type": "string", "pattern": pattern, "description": crate::job::quota::PERIOD_EXPECTED})
+    json!({"type": "string", "pattern": pattern, "description": crate::domain::limit::quota::PERIOD_EXPECTED})
 }
 
 /// A point in time in a request, absolute or relative.
 pub fn time_or_delay() -> Value {
     let relative = json!({"type": "string", "pattern": format!("^[+]({DURATION})$")});
-    with_description(any_of([timestamp(), relative]), crate::job::time::EXPECTED)
+    with_description(any_of([timestamp(), relative]), crate::domain::time::EXPECTED)
 }
 
 /// A number of seconds, at least `least` and at most a century.

@@ -4,8 +4,8 @@ use super::Schemas;
 use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
-use crate::fairness::TenantLimits;
-use crate::job::quota::MOST_CONCURRENCY;
+use crate::domain::limit::quota::MOST_CONCURRENCY;
+use crate::domain::tenant::TenantLimits;
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
@@ -57,7 +57,7 @@ fn tenant() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let orders: Vec<&str> = crate::planner::RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
+    let orders: Vec<&str> = crate::rules::DirectoryOrder::NAMES.iter().map(|(name, _)| *name).collect();
     operation("List tenants that have settings or jobs")
         .query("prefix", string(), "Only tenants whose id starts with this text.")
         .query("configured", boolean(), "Only tenants with settings of their own, or only those without.")

@@ -7,10 +7,10 @@ use super::pools::STRATEGIES;
 use super::schema::*;
 use crate::api::handlers::fetch::MOST_QUEUES;
 use crate::api::handlers::workers::MOST_NAMES;
-use crate::job::Limits;
+use crate::domain::job::RequestLimits;
 use serde_json::{Value, json};
 
-pub fn schemas(limits: &Limits) -> Schemas {
+pub fn schemas(limits: &RequestLimits) -> Schemas {
     vec![
         ("Acks", request([("acks", array_of(any(), 1, limits.max_batch))])),
         ("Ack", request([("job_id", printable(128)), ("result?", any()), ("worker_id?", printable(256))])),

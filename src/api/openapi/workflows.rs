@@ -5,7 +5,7 @@ use super::jobs::stores_jobs;
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::handlers::workflows::{STATES, TYPES};
-use crate::job::workflow::MOST_JOBS;
+use crate::domain::workflow::MOST_JOBS;
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {

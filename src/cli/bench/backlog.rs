@@ -125,7 +125,7 @@ impl Backlog {
 }
 
 /// A job under the concurrency limit of the given key.
-fn limited(key: &str, concurrency: u64) -> anyhow::Result<crate::job::NewJob> {
+fn limited(key: &str, concurrency: u64) -> anyhow::Result<crate::domain::job::NewJob> {
     new_job(&format!(
         r#"{{"type":"email.send","queue":"default","args":[],"rate_limit":{{"key":"{key}","concurrency":{concurrency}}}}}"#
     ))

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn policy(case: Case) -> crate::fairness::Policy {
+    fn policy(case: Case) -> crate::domain::pool::Policy {
         Directory::with_config(&case.config()).and_then(|directory| directory.config()).expect("a configuration").policy
     }
 

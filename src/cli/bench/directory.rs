@@ -9,7 +9,7 @@ pub(super) struct Directory(PathBuf);
 
 impl Directory {
     pub(super) fn create() -> anyhow::Result<Directory> {
-        let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::job::id::generate()));
+        let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::domain::job::id::generate()));
         std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Directory(path))
     }

@@ -4,10 +4,11 @@ use super::directory::Directory;
 use super::resp::{Reply, Resp};
 use crate::app;
 use crate::clock::Clock;
-use crate::job::request::{self, Context as Surroundings};
-use crate::job::{Limits, NewJob};
+use crate::domain::job::request::{self, Context as Surroundings};
+use crate::domain::job::{NewJob, RequestLimits};
+use crate::enqueue::EnqueueService;
 use crate::main_queue::MainQueues;
-use crate::planner::{EnqueueService, Rulebook};
+use crate::rules::Rulebook;
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Enqueued, Options, Store};
 use crate::telemetry::Metrics;
@@ -157,7 +158,7 @@ fn script_time(entry: &Reply, except: &str) -> Option<i64> {
 
 /// Parses a job as the server would parse a client's request.
 pub(super) fn new_job(text: &str) -> anyhow::Result<NewJob> {
-    let job = request::parse(text, &Limits::default(), &Surroundings::default());
+    let job = request::parse(text, &RequestLimits::default(), &Surroundings::default());
     job.map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))
 }
 

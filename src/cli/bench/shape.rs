@@ -2,7 +2,7 @@
 //! numbers, so that they need not be stored.
 
 use super::fixture::new_job;
-use crate::job::NewJob;
+use crate::domain::job::NewJob;
 use anyhow::Context;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

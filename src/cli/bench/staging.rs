@@ -2,7 +2,7 @@
 
 use super::fixture::Fixture;
 use super::shape::{KIND, RULE, Shape};
-use crate::fairness::Rule;
+use crate::domain::plan::Rule;
 use crate::main_queue::MainQueues;
 use crate::planner::RunnerRegistry;
 use anyhow::Context;

@@ -1,8 +1,8 @@
 //! Job classes of payloads.
 
-use crate::fairness::TenantKey;
-use crate::job::shape::shape;
-use crate::job::sidekiq::Payload;
+use crate::domain::job::sidekiq::Payload;
+use crate::domain::plan::TenantKey;
+use crate::domain::shape::shape;
 use std::collections::HashMap;
 
 /// A class, and the number of payloads with it.

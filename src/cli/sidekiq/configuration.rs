@@ -2,7 +2,8 @@
 
 use super::classes::ClassCount;
 use crate::config::StoreUrl;
-use crate::job::{json, names, sidekiq};
+use crate::domain::job::sidekiq;
+use crate::domain::{json, names};
 
 /// Maximum number of classes in the configuration.
 const MOST_CLASSES: usize = 20;

@@ -6,7 +6,7 @@ use super::shares::{Share, shares};
 use crate::cli::counted;
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
-use crate::fairness::TenantKey;
+use crate::domain::plan::TenantKey;
 use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, SidekiqTotals};
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail};

@@ -1,9 +1,11 @@
 //! Tenants of the jobs in a queue, with their current positions and those they would have if
 //! tenants took turns.
 
-use crate::fairness::{FairQueue, TenantKey, Weight};
-use crate::job::sidekiq::Payload;
-use crate::job::tenant::DEFAULT;
+use crate::domain::fairness::FairQueue;
+use crate::domain::job::sidekiq::Payload;
+use crate::domain::plan::TenantKey;
+use crate::domain::tenant::Weight;
+use crate::domain::tenant_id::DEFAULT;
 use std::collections::HashMap;
 
 /// The jobs of one tenant in a queue.

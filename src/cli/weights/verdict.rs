@@ -1,6 +1,7 @@
 //! Weights that result from a webhook's answer, with the reasons.
 
-use crate::fairness::{OnWebhookError, Rule, TenantRule, Weight};
+use crate::domain::plan::{OnWebhookError, Rule};
+use crate::domain::tenant::{TenantRule, Weight};
 use crate::weights::Trial;
 
 /// Weight of a tenant, with the reason.
@@ -57,7 +58,7 @@ fn returned(weight: Weight, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fairness::TenantSettings;
+    use crate::domain::tenant::TenantSettings;
     use crate::weights::{ErrorKind, Outcome};
     use std::collections::BTreeMap;
     use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::config::reader::Reader;
 use crate::config::report::{Report, is_within};
 use crate::config::tree::{Kind, Origin, Table, Value, merge};
 use crate::config::{DEFAULTS, file};
-use crate::fairness::Rule;
+use crate::domain::plan::Rule;
 
 /// Default options of plan rules, all of them valid.
 #[derive(Clone, Debug, PartialEq)]

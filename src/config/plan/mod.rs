@@ -15,9 +15,10 @@ use super::main_queue::{KnownMainQueue, System};
 use super::reader::Reader;
 use super::report::nearest;
 use super::tree::Origin;
-use crate::fairness::{BUILTIN, OnWebhookError, Pace, Rule, Webhook, Weights};
-use crate::job::cron::{self, Cron};
-use crate::job::{names, sidekiq};
+use crate::domain::cron::{self, Cron};
+use crate::domain::job::sidekiq;
+use crate::domain::names;
+use crate::domain::plan::{BUILTIN, OnWebhookError, Pace, Rule, Webhook, Weights};
 
 pub use defaults::PlanDefaults;
 pub use request::plan_from_json;

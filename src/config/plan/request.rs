@@ -7,7 +7,7 @@ use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::report::Report;
 use crate::config::tree::{Kind, Origin, Value};
-use crate::fairness::Rule;
+use crate::domain::plan::Rule;
 
 /// Reads a rule with the given name, completed from the defaults. Returns all errors, each with the
 /// path of its key in the body.
@@ -48,9 +48,10 @@ mod tests {
     use super::super::super::testing::load;
     use super::super::{KnownMainQueue, System};
     use super::*;
-    use crate::fairness::{
-        Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, Pace, PriorityScope, TenantKey, Webhook, Weight,
+    use crate::domain::plan::{
+        Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, Pace, PriorityScope, TenantKey, Webhook,
     };
+    use crate::domain::tenant::Weight;
     use proptest::option::of;
     use proptest::prelude::*;
     use serde_json::json;
@@ -134,8 +135,8 @@ mod tests {
             webhook in of((10..60_000_u64, of(Just("SET".to_owned())))),
             max_weight_age in 0..10_000_000_u64,
             [hold, ask] in prop::array::uniform2(any::<bool>()),
-        ) -> crate::fairness::Weights {
-            crate::fairness::Weights {
+        ) -> crate::domain::plan::Weights {
+            crate::domain::plan::Weights {
                 fixed: fixed.into_iter().map(|(tenant, weight)| (tenant, Weight::from_thousandths(weight))).collect(),
                 default_weight: Weight::from_thousandths(default_weight),
                 webhook: webhook.map(|(timeout, secret_env)| {

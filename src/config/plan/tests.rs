@@ -1,6 +1,7 @@
 use super::super::testing::{load, mistakes};
 use super::*;
-use crate::fairness::{Batch, TenantKey, Weight};
+use crate::domain::plan::{Batch, TenantKey};
+use crate::domain::tenant::Weight;
 
 const RULE: &str = "[[plan]]\nname = \"a\"\ntypes = [\"x.*\"]\n";
 
@@ -56,8 +57,8 @@ webhook = { url = "http://h/w", timeout = "1s", secret_env = "WEIGHTS" }
         batch: Batch::Jobs(100),
         strict_interval: true,
         tenant_key: TenantKey::Args(vec!["0".to_owned(), "account_id".to_owned()]),
-        on_missing_tenant: crate::fairness::OnMissingTenant::Default,
-        priority: crate::fairness::PriorityScope::WithinTenant,
+        on_missing_tenant: crate::domain::plan::OnMissingTenant::Default,
+        priority: crate::domain::plan::PriorityScope::WithinTenant,
         latency_threshold: 30_000,
         max_depth: 5,
         target_latency: 1000,
@@ -72,7 +73,7 @@ webhook = { url = "http://h/w", timeout = "1s", secret_env = "WEIGHTS" }
             webhook: Some(webhook),
             max_weight_age: 60_000,
             on_webhook_error: Some(OnWebhookError::Hold),
-            on_unknown_weight: crate::fairness::OnUnknownWeight::DefaultWeight,
+            on_unknown_weight: crate::domain::plan::OnUnknownWeight::DefaultWeight,
         },
         ..Rule::new("reports", &["report.*", "invoice"])
     };

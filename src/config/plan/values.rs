@@ -5,8 +5,10 @@ use ::url::Url;
 use crate::config::convert::{Choice, FromValue, Refused};
 use crate::config::secret::MASK;
 use crate::config::tree::Value;
-use crate::fairness::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey, Weight};
-use crate::job::{names, sidekiq};
+use crate::domain::job::sidekiq;
+use crate::domain::names;
+use crate::domain::plan::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey};
+use crate::domain::tenant::Weight;
 
 /// Largest batch. A round promotes it in portions so that other calls can run in between, but holds
 /// the lock of the rule throughout.

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use crate::config::convert::show_duration;
-use crate::fairness::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
-use crate::job::Window;
+use crate::domain::fairness::{Interleaved, TenantFairness};
+use crate::domain::limit::Window;
+use crate::domain::pool::{LimitRule, Policy, Pool, Starvation, Strategy, Target};
+use crate::domain::tenant::Isolation;
 
 /// Returns a sentence for each setting, and one that says how tenants share queues.
 pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
@@ -18,7 +20,7 @@ pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
 }
 
 fn describe_pool(pool: &Pool) -> String {
-    let place = |place: &crate::fairness::PoolQueue| match pool.strategy {
+    let place = |place: &crate::domain::pool::PoolQueue| match pool.strategy {
         Strategy::Weighted => format!("{} ({})", place.queue, place.weight),
         _ => place.queue.clone(),
     };

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use super::values::Period;
 use crate::config::plan::TypePattern;
 use crate::config::reader::Reader;
-use crate::fairness::{LimitRule, Target};
-use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
-use crate::job::{Quota, Window, names};
+use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
+use crate::domain::limit::{Quota, Window};
+use crate::domain::names;
+use crate::domain::pool::{LimitRule, Target};
 
 const TARGETS: [&str; 3] = ["queue", "type", "key"];
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use super::convert::Refused;
 use super::reader::Reader;
-use crate::fairness::{Aging, Policy, Starvation, TenantFairness};
-use crate::job::tenant;
+use crate::domain::fairness::TenantFairness;
+use crate::domain::pool::{Aging, Policy, Starvation};
+use crate::domain::tenant_id;
 
 pub(super) use describe::describe;
 pub(super) use request::{finish, table};
@@ -93,7 +94,7 @@ fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairne
     }
 }
 
-fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairness::Weight>> {
+fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::domain::tenant::Weight>> {
     let given: BTreeMap<String, Share> = reader.map("weights");
     reader.kind("weights")?;
     if given.len() > TenantFairness::MOST_WEIGHTS {
@@ -103,8 +104,8 @@ fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairn
     let mut weights = BTreeMap::new();
     for (key, Share(weight)) in given {
         let id = TenantFairness::tenant_in(&key);
-        if !tenant::is_id(id) {
-            reader.refuse_name("weights", &key, Refused::new(tenant::EXPECTED));
+        if !tenant_id::is_id(id) {
+            reader.refuse_name("weights", &key, Refused::new(tenant_id::EXPECTED));
         } else if weights.insert(id.to_owned(), weight).is_some() {
             let help = format!("\"{id}\" and \"tenant:{id}\" are the same tenant");
             reader.refuse_name("weights", &key, Refused::new("a tenant that is not listed yet").help(help));

@@ -8,8 +8,11 @@ use crate::config::convert::Refused;
 use crate::config::reader::Reader;
 use crate::config::report::nearest;
 use crate::config::tree::Kind;
-use crate::fairness::{Pool, PoolQueue, PoolValidator, Starvation, TenantFairness, Weight};
-use crate::job::{names, quota, tenant};
+use crate::domain::fairness::TenantFairness;
+use crate::domain::limit::quota;
+use crate::domain::pool::{Pool, PoolQueue, PoolValidator, Starvation};
+use crate::domain::tenant::Weight;
+use crate::domain::{names, tenant_id};
 
 /// Reads all `[[pool]]` tables and checks them against each other.
 pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
@@ -40,9 +43,9 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
         fits
     });
     let tenant = reader.find("tenant").filter(|tenant: &String| {
-        let is_id = tenant::is_id(tenant);
+        let is_id = tenant_id::is_id(tenant);
         if !is_id {
-            reader.refuse("tenant", Refused::new(tenant::EXPECTED));
+            reader.refuse("tenant", Refused::new(tenant_id::EXPECTED));
         }
         is_id
     });

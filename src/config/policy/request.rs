@@ -7,8 +7,9 @@ use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::report::Report;
 use crate::config::tree::{Kind, Origin, Table, Value};
-use crate::fairness::{Policy, Pool, PoolConflict, TenantFairness};
-use crate::job::names;
+use crate::domain::fairness::TenantFairness;
+use crate::domain::names;
+use crate::domain::pool::{Policy, Pool, PoolConflict};
 
 /// Maximum number of queues with fairness settings of their own.
 const MOST_QUEUES: usize = 1000;

@@ -1,9 +1,9 @@
 use super::super::testing::{load, mistakes};
 use super::super::{Config, describe};
-use crate::fairness::{
-    Aging, LimitRule, Policy, Pool, PoolQueue, Starvation, Strategy, Target, TenantFairness, TenantStrategy, Weight,
-};
-use crate::job::{Quota, Window};
+use crate::domain::fairness::{TenantFairness, TenantStrategy};
+use crate::domain::limit::{Quota, Window};
+use crate::domain::pool::{Aging, LimitRule, Policy, Pool, PoolQueue, Starvation, Strategy, Target};
+use crate::domain::tenant::Weight;
 
 const POOL: &str = "[[pool]]\nname = \"p\"\nqueues = [\"a\", \"b\"]\n";
 const LIMIT: &str = "[[limit]]\nqueue = \"q\"\n";

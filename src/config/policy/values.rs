@@ -3,9 +3,12 @@
 use crate::config::convert::{FromValue, Refused};
 use crate::config::report::nearest;
 use crate::config::tree::Value;
-use crate::fairness::{Strategy, TenantStrategy, Weight};
-use crate::job::names;
-use crate::job::quota::{self, Window};
+use crate::domain::fairness::TenantStrategy;
+use crate::domain::limit::Window;
+use crate::domain::limit::quota;
+use crate::domain::names;
+use crate::domain::pool::Strategy;
+use crate::domain::tenant::Weight;
 
 /// A weight greater than 0, so that each listed queue or tenant gets a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,9 +8,10 @@ use super::convert::{Choice, FromValue, Refused};
 use super::policy::{Period, Share};
 use super::reader::Reader;
 use super::tree::Value;
-use crate::fairness::{Isolation, Tenancy, TenantLimits, TenantRule, TenantSettings, TenantSource};
-use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
-use crate::job::{Window, tenant};
+use crate::domain::limit::Window;
+use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
+use crate::domain::tenant::{Isolation, Tenancy, TenantLimits, TenantRule, TenantSettings, TenantSource};
+use crate::domain::tenant_id;
 
 pub use request::{limits_from_json, tenant_from_json};
 
@@ -48,10 +49,10 @@ impl FromValue for Boost {
 
 /// Reads `[tenancy]`.
 pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
-    let default = |name: &String| name == tenant::DEFAULT || tenant::is_name(name);
+    let default = |name: &String| name == tenant_id::DEFAULT || tenant_id::is_name(name);
     let tenancy = Tenancy {
         sources: reader.list("sources"),
-        default_tenant: reader.get_such("default_tenant", tenant::NAME_EXPECTED, default),
+        default_tenant: reader.get_such("default_tenant", tenant_id::NAME_EXPECTED, default),
         require_tenant: reader.get("require_tenant"),
         isolation: reader.get("isolation"),
     };

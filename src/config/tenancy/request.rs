@@ -6,7 +6,7 @@ use crate::config::policy::{finish, table};
 use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::tree::{Kind, Table};
-use crate::fairness::{TenantLimits, TenantSettings};
+use crate::domain::tenant::{TenantLimits, TenantSettings};
 
 /// Maximum length in bytes of the reason for a change.
 const LONGEST_REASON: usize = 1000;

@@ -1,6 +1,6 @@
 use super::super::testing::{load, mistakes};
 use super::*;
-use crate::fairness::Weight;
+use crate::domain::tenant::Weight;
 use serde_json::json;
 
 #[test]

@@ -2,8 +2,7 @@
 //! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
-use crate::job::workflow::{self, Shape, Step};
-use crate::job::workflow_record::{Node, Part, Report, WorkflowRecord};
+use crate::domain::workflow::{self, NodeRecord, PartRecord, ProgressReport, Shape, Step, WorkflowRecord};
 
 /// Formats a node that has not been started.
 pub fn node_text(node: &workflow::Node) -> String {
@@ -57,7 +56,7 @@ fn step(text: &str) -> Option<Step> {
     Some(Step { id: fields.next()?.to_owned(), node, layer })
 }
 
-fn node(text: &str) -> Option<Node> {
+fn node(text: &str) -> Option<NodeRecord> {
     let fields: Vec<&str> = values(text).collect();
     let field = |at: usize| fields.get(at).copied();
     let ms = |at: usize| field(at).and_then(|text| text.parse().ok());
@@ -72,12 +71,12 @@ fn node(text: &str) -> Option<Node> {
             None => state,
         };
         let report = field(10)
-            .map(|text| Report { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
-        let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
-        return Some(Node { slot, state, finished: ms(7), part });
+            .map(|text| ProgressReport { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
+        let part = PartRecord::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
+        return Some(NodeRecord { slot, state, finished: ms(7), part });
     }
     let count = |at: usize| number(at).map(|number| number as u64);
-    let part = Part::Many {
+    let part = PartRecord::Many {
         shape: Shape::of_name(field(0)?)?,
         first: number(4)?,
         parts: number(5)?,
@@ -85,5 +84,5 @@ fn node(text: &str) -> Option<Node> {
         completed: count(7)?,
         failed: count(8)?,
     };
-    Some(Node { slot, state, finished: ms(10), part })
+    Some(NodeRecord { slot, state, finished: ms(10), part })
 }

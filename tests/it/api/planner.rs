@@ -3,7 +3,8 @@
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::{Batch, Rule, TenantKey, Weight};
+use fairgate::domain::plan::{Batch, Rule, TenantKey};
+use fairgate::domain::tenant::Weight;
 use serde_json::Value;
 
 const PLANNER: &str = "/ojs/v1/admin/planner";

@@ -3,7 +3,8 @@
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fairness::{Pool, PoolQueue, Strategy, Weight};
+use fairgate::domain::pool::{Pool, PoolQueue, Strategy};
+use fairgate::domain::tenant::Weight;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::{LimitRule, Target};
-use fairgate::job::{Quota, Window};
+use fairgate::domain::limit::{Quota, Window};
+use fairgate::domain::pool::{LimitRule, Target};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::{Pool, PoolQueue, Starvation, Weight};
+use fairgate::domain::pool::{Pool, PoolQueue, Starvation};
+use fairgate::domain::tenant::Weight;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use serde_json::Value;
 
 /// Starts a passive server.
@@ -43,7 +43,7 @@ async fn a_staged_job_names_its_rule_tenant_and_gate() {
 #[tokio::test]
 async fn a_staged_job_of_a_tenant_of_weight_0_says_that_it_is_held() {
     let mut rule = Rule::new("reports", &["report.*"]);
-    rule.weights.fixed.insert("acme".to_owned(), fairgate::fairness::Weight::of(0.0).expect("a weight"));
+    rule.weights.fixed.insert("acme".to_owned(), fairgate::domain::tenant::Weight::of(0.0).expect("a weight"));
     let app = start(|config| config.plan = vec![rule]).await;
     app.client.enqueue(json!({"type": "other.job", "args": []})).await;
     let id = app.client.enqueue(json!({"type": "report.pdf", "args": [], "meta": {"tenant_id": "acme"}})).await;

@@ -2,7 +2,7 @@
 
 use super::{Caller, caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, eventually, json};
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_tenant_sees_only_the_events_of_its_jobs() {
 async fn a_tenant_sees_its_jobs_promoted() {
     let app = guarded_on(Arc::new(TestRedis::start()), |config| {
         let mut rule = Rule::new("r", &["t"]);
-        rule.pace = fairgate::fairness::Pace::Every(20);
+        rule.pace = fairgate::domain::plan::Pace::Every(20);
         config.plan = vec![rule];
     })
     .await;

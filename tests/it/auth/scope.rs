@@ -2,7 +2,8 @@
 
 use super::{caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, json};
-use fairgate::fairness::{Isolation, Rule, TenantKey};
+use fairgate::domain::plan::{Rule, TenantKey};
+use fairgate::domain::tenant::Isolation;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs, shown};
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use serde_json::Value;
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_cron_can_be_run_by_hand() {
 async fn jobs_of_crons_use_the_same_entry_point_as_all_others() {
     let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| {
         let mut rule = Rule::new("reports", &["report.*"]);
-        rule.on_missing_tenant = fairgate::fairness::OnMissingTenant::Default;
+        rule.on_missing_tenant = fairgate::domain::plan::OnMissingTenant::Default;
         rule.max_staged = Some(1);
         config.plan.push(rule.clone());
         config.server.roles = vec![fairgate::config::Role::Api, fairgate::config::Role::Dispatch];

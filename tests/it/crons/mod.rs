@@ -6,7 +6,7 @@ mod survival;
 mod times;
 
 use crate::support::{Answer, Client, TestApp, eventually, json};
-use fairgate::job::time::rfc3339;
+use fairgate::domain::time::rfc3339;
 use serde_json::Value;
 
 /// 2026-01-01T00:00:00Z, a Thursday.

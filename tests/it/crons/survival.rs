@@ -3,7 +3,7 @@
 use super::{MINUTE, NEW_YEAR, cron, events, looked_at, made, register, runs};
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::job::time::At;
+use fairgate::domain::time::At;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;

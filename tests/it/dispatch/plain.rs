@@ -142,6 +142,9 @@ async fn strict_in_a_request_equals_the_default() {
     for queue in ["a", "b"] {
         env.push(queue, 5).await;
     }
-    assert_eq!(env.order(super::by(fairgate::fairness::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await, "bbb");
+    assert_eq!(
+        env.order(super::by(fairgate::domain::pool::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await,
+        "bbb"
+    );
     assert_eq!(env.order(from(&["b", "a"], 3)).await, "bba");
 }

@@ -2,7 +2,7 @@
 
 use super::{DispatchEnv, SECOND, from, of_pool};
 use crate::support::json;
-use fairgate::job::Record;
+use fairgate::domain::job::Record;
 use fairgate::store::{Fetch, Heartbeat};
 
 const POOL: &str = "p";

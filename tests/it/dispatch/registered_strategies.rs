@@ -2,7 +2,7 @@
 
 use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::json;
-use fairgate::fairness::Strategy;
+use fairgate::domain::pool::Strategy;
 use serde_json::Value;
 
 async fn filled(policy: Value) -> DispatchEnv {

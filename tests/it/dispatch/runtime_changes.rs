@@ -3,8 +3,9 @@
 use super::{DispatchEnv, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
 use crate::support::{Random, TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::{Isolation, Rule};
-use fairgate::job::Record;
+use fairgate::domain::job::Record;
+use fairgate::domain::plan::Rule;
+use fairgate::domain::tenant::Isolation;
 use fairgate::store::{Begun, Why};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::{TestApp, json};
-use fairgate::fairness::Strategy;
+use fairgate::domain::pool::Strategy;
 use fairgate::store::Fetch;
 use std::collections::HashSet;
 

@@ -2,7 +2,8 @@
 
 use super::{DispatchEnv, from, invariant, job};
 use crate::support::json;
-use fairgate::fairness::{FairQueue, Weight};
+use fairgate::domain::fairness::FairQueue;
+use fairgate::domain::tenant::Weight;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

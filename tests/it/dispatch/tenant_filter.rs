@@ -2,7 +2,7 @@
 
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
-use fairgate::job::Quota;
+use fairgate::domain::limit::Quota;
 use fairgate::store::Layer;
 use serde_json::Value;
 
@@ -50,7 +50,10 @@ async fn jobs_that_wait_for_a_limit_are_found_when_it_has_free_slots() {
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 1, "the limit is 1, and all others wait for it");
     assert_eq!(fetch_for(&app, "t39", 1).await, Vec::<String>::new());
     let two = Quota { concurrency: Some(2), ..Quota::default() };
-    app.store().set_limit(&fairgate::job::LimitKey::key("k"), Layer::Override, Some(&two), None).await.unwrap();
+    app.store()
+        .set_limit(&fairgate::domain::limit::LimitKey::key("k"), Layer::Override, Some(&two), None)
+        .await
+        .unwrap();
     let found = fetch_for(&app, "t39", 1).await;
     assert_eq!(found.len(), 1, "another lane was released");
     assert_eq!(app.client.job(&found[0]).await["meta"]["tenant_id"], "t39");

@@ -2,7 +2,7 @@
 
 use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
 use crate::support::{Random, json};
-use fairgate::job::Record;
+use fairgate::domain::job::Record;
 use serde_json::Value;
 
 fn limited(tenant: &str, key: &str, concurrency: u32) -> Value {

@@ -2,7 +2,7 @@
 
 use super::{DispatchEnv, by, of_pool};
 use crate::support::json;
-use fairgate::fairness::Strategy;
+use fairgate::domain::pool::Strategy;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 

@@ -2,7 +2,7 @@
 
 use super::stored::{FairQueueEnv, StoredQueue};
 use crate::support::TestRedis;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::ops::Range;

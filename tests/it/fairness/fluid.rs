@@ -3,7 +3,7 @@
 //!
 //! It keeps only job counts and no virtual clock, so that an error in the clock cannot affect both.
 
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 use std::collections::BTreeMap;
 
 /// Differences below this are rounding errors.

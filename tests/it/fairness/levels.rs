@@ -4,7 +4,7 @@
 use super::model::Model;
 use super::stored::FairQueueEnv;
 use crate::support::json;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 use fairgate::store::{Outcome, PriorityLevel, Promoted};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};

@@ -1,7 +1,8 @@
 //! The fair queue together with its fluid reference, and the invariants after every step.
 
 use super::fluid::Fluid;
-use fairgate::fairness::{FairQueue, Tenant, Weight};
+use fairgate::domain::fairness::{FairQueue, Tenant};
+use fairgate::domain::tenant::Weight;
 use std::collections::HashMap;
 
 /// A fair queue and its fluid reference, which get the same input.

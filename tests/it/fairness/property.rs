@@ -2,7 +2,7 @@
 
 use super::model::Model;
 use super::{AHEAD, BEHIND};
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

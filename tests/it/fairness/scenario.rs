@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::{AHEAD, BEHIND};
 use crate::support::Random;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 
 /// Tenants that always have jobs, short-lived tenants with a few, and changes of weight.
 struct Scenario {

@@ -3,7 +3,8 @@
 
 use super::model::Model;
 use crate::support::{TestApp, json};
-use fairgate::fairness::{Rule, Weight};
+use fairgate::domain::plan::Rule;
+use fairgate::domain::tenant::Weight;
 use fairgate::store::{Begun, Outcome, Promoted, Why};
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, HashMap, VecDeque};

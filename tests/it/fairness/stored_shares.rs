@@ -3,7 +3,7 @@
 use super::stored::{FairQueueEnv, StoredQueue};
 use super::{AHEAD, BEHIND};
 use crate::support::Random;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 
 /// Starts an environment in which `heavy…` has weight 100, `mixed…` from 0.05 to 1,000, `burst…` the maximum, and all
 /// others 1.

@@ -1,7 +1,7 @@
 //! Known faults of similar planners, tested on the real scripts.
 
 use super::stored::FairQueueEnv;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 
 fn count(order: &[String], name: &str) -> usize {
     order.iter().filter(|other| *other == name).count()

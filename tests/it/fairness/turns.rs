@@ -1,7 +1,7 @@
 //! The order of tenants that idle, drain, return, are held or cannot be served.
 
 use super::model::Model;
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 
 fn weight(number: f64) -> Weight {
     Weight::of(number).unwrap()

@@ -1,7 +1,7 @@
 //! Invariants of the keys in Redis that hold at any time.
 
 use crate::support::TestApp;
-use fairgate::job::LimitKey;
+use fairgate::domain::limit::LimitKey;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, BTreeSet};

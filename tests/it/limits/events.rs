@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, NOON, SECOND, concurrency};
 use crate::support::json;
-use fairgate::job::LimitKey;
+use fairgate::domain::limit::LimitKey;
 use fairgate::store::Layer;
 use std::slice::from_ref;
 

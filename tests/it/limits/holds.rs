@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND};
 use crate::support::{Answer, json};
-use fairgate::job::time::rfc3339;
+use fairgate::domain::time::rfc3339;
 use std::slice::from_ref;
 
 /// Nacks a job with a hold until `ms` after noon.

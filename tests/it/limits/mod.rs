@@ -24,7 +24,8 @@ mod waiting;
 
 use crate::support::{NOON, TestApp, json};
 use fairgate::config::Config;
-use fairgate::job::{LimitKey, LimitScope, Quota, Record, Window};
+use fairgate::domain::job::Record;
+use fairgate::domain::limit::{LimitKey, LimitScope, Quota, Window};
 use fairgate::store::{Ack, Fetch, Layer, LimitState};
 use serde_json::Value;
 use std::ops::Deref;

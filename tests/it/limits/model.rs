@@ -3,7 +3,8 @@
 use super::reference::{ReferenceModel, State};
 use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
-use fairgate::job::{Failure, LimitKey, Quota};
+use fairgate::domain::job::Failure;
+use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::store::{Layer, Nack};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};

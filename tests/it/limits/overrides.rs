@@ -2,8 +2,8 @@
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, rate, throttle};
 use crate::support::json;
-use fairgate::fairness::{LimitRule, Target};
-use fairgate::job::Quota;
+use fairgate::domain::limit::Quota;
+use fairgate::domain::pool::{LimitRule, Target};
 use fairgate::store::{Layer, Signal};
 
 #[tokio::test]

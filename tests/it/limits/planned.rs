@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, job};
 use crate::support::json;
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
 

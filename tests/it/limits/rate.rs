@@ -153,7 +153,7 @@ fn no_window_ever_holds_more_than_the_limit() {
 #[tokio::test]
 async fn a_queue_has_its_own_window() {
     let env = LimitsEnv::open().await;
-    let quota = fairgate::job::Quota { concurrency: Some(3), ..rate(4, 1000) };
+    let quota = fairgate::domain::limit::Quota { concurrency: Some(3), ..rate(4, 1000) };
     env.set("queue:q", Layer::Admin, quota, None).await;
     let jobs = env.push_many(9, "q", json!(null)).await;
     let first = env.fetch("q", 9).await;

@@ -1,6 +1,6 @@
 //! A reference model of dispatch under limits, in memory and as simple as possible: every query scans every job.
 
-use fairgate::job::Quota;
+use fairgate::domain::limit::Quota;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

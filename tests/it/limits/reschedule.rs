@@ -2,9 +2,9 @@
 
 use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, job, rate, throttle};
 use crate::support::json;
-use fairgate::fairness::Rule;
-use fairgate::job::Quota;
-use fairgate::job::time::At;
+use fairgate::domain::limit::Quota;
+use fairgate::domain::plan::Rule;
+use fairgate::domain::time::At;
 use fairgate::store::Layer;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use super::{LimitsEnv, SECOND, concurrency, job, rate};
 use crate::support::json;
-use fairgate::fairness::{LimitRule, Target};
-use fairgate::job::LimitKey;
+use fairgate::domain::limit::LimitKey;
+use fairgate::domain::pool::{LimitRule, Target};
 use fairgate::store::Layer;
 use std::slice::from_ref;
 

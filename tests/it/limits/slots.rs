@@ -28,7 +28,7 @@ async fn next_is(env: &LimitsEnv, id: &str) {
 
 async fn nack(env: &LimitsEnv, id: &str, requeue: bool) {
     let error = r#"{"message":"oops"}"#;
-    let failure = fairgate::job::Failure::parse("error", Some(error)).unwrap();
+    let failure = fairgate::domain::job::Failure::parse("error", Some(error)).unwrap();
     let nack = Nack { job_id: id.to_owned(), worker: None, failure, requeue, idempotency_key: None };
     env.store().nack(nack).await.unwrap();
 }

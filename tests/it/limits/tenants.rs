@@ -2,7 +2,8 @@
 
 use super::{LimitsEnv, concurrency};
 use crate::support::{Random, json};
-use fairgate::fairness::{LimitRule, Target, TenantFairness, TenantStrategy};
+use fairgate::domain::fairness::{TenantFairness, TenantStrategy};
+use fairgate::domain::pool::{LimitRule, Target};
 use std::collections::BTreeMap;
 
 async fn turmoil(strategy: TenantStrategy, seed: u64) {

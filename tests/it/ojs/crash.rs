@@ -51,7 +51,7 @@ async fn kills_between_sending_and_confirming_neither_lose_nor_repeat_jobs() {
         }
         for _ in 0..5 {
             pushed += 1;
-            let id = fairgate::job::id::generate();
+            let id = fairgate::domain::job::id::generate();
             // With an explicit id, so that a push without a response can be repeated.
             let job =
                 json!({"id": id, "type": "t.job", "args": [pushed], "meta": {"tenant_id": format!("t{}", pushed % 3)}});

@@ -10,7 +10,7 @@ mod proxy;
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, MainQueue, MainQueueKind, Ojs, Role};
-use fairgate::fairness::{Batch, Pace, Rule};
+use fairgate::domain::plan::{Batch, Pace, Rule};
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use std::net::SocketAddr;

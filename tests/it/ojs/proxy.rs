@@ -35,7 +35,7 @@ async fn a_client_needs_only_one_address() {
     client.get(&format!("/v1/jobs/{}/result", staged[0])).await.expect(408);
     client.delete(&format!("/v1/jobs/{}", staged[2])).await.expect(200);
     assert_eq!(client.state(&staged[2]).await, "cancelled");
-    let unknown = fairgate::job::id::generate();
+    let unknown = fairgate::domain::job::id::generate();
     client.get(&format!("/v1/jobs/{unknown}")).await.expect(404);
     // After promotion the other server responds for it.
     assert_eq!(run(client).await["promoted"], 2);

@@ -1,9 +1,9 @@
 //! `enqueue_jobs = "auto"` end to end: the main queue stays short at any speed of the workers and hardly ever empty.
-//! `src/fairness/batch_size.rs` tests the same with simulated time and tight bounds; here the machine may be slow.
+//! `src/domain/plan/batch_size.rs` tests the same with simulated time and tight bounds; here the machine may be slow.
 
 use super::{depth, planning, push, rule, stage, status, work};
 use crate::support::{Flood, TestApp, Workers};
-use fairgate::fairness::Pace;
+use fairgate::domain::plan::Pace;
 use std::time::{Duration, Instant};
 
 const LATENCY: u64 = 200;

@@ -46,7 +46,7 @@ impl Load {
             if self.closing.load(Ordering::SeqCst) {
                 return;
             }
-            let ids: Vec<String> = (0..BURST).map(|_| fairgate::job::id::generate()).collect();
+            let ids: Vec<String> = (0..BURST).map(|_| fairgate::domain::job::id::generate()).collect();
             let job = |id| {
                 json!({"id": id, "type": "t.job", "args": [], "meta": {"tenant_id": tenant},
                     "options": {"retry": {"max_attempts": 1000}}})

@@ -6,7 +6,7 @@ use super::{
 use crate::support::{ChaosProxy, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Role, StoreUrl};
-use fairgate::fairness::{Batch, Pace, Rule, Webhook};
+use fairgate::domain::plan::{Batch, Pace, Rule, Webhook};
 use fairgate::planner::RoundOutcome;
 use fairgate::store::{Begun, Promoted, Why};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::{by_hand, depth, planning, registry, rounds, rule, rulebook, serving,
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::{Batch, Pace, Rule};
+use fairgate::domain::plan::{Batch, Pace, Rule};
 use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 

@@ -8,7 +8,7 @@ use super::{
 use crate::support::{NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::fairness::{Batch, OnUnknownWeight, Pace, Webhook};
+use fairgate::domain::plan::{Batch, OnUnknownWeight, Pace, Webhook};
 use fairgate::planner::{RoundAttempt, RoundOutcome};
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use std::sync::Arc;
@@ -215,8 +215,8 @@ async fn only_planners_of_its_group_plan_a_rule() {
     stage(&app, &[("a", 20)]).await;
     // A process that planned the rule would run a round on the signal; a second rule shows that signals have been
     // handled.
-    let light = fairgate::fairness::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
-    let light = fairgate::fairness::Rule { planner_group: "default".to_owned(), queue: None, ..light };
+    let light = fairgate::domain::plan::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
+    let light = fairgate::domain::plan::Rule { planner_group: "default".to_owned(), queue: None, ..light };
     super::rulebook(app.store(), std::slice::from_ref(&rule)).put(light).await.unwrap();
     let job = json!({"type": "l", "args": [], "meta": {"tenant_id": "a"}, "options": {"queue": "z"}});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 5]})).await.expect(201);

@@ -8,7 +8,6 @@ mod lock;
 mod observers;
 mod previews;
 mod queues;
-mod rules;
 mod schedule;
 mod skew;
 mod unknown;
@@ -19,9 +18,10 @@ mod weights;
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role};
-use fairgate::fairness::{Batch, Rule};
+use fairgate::domain::plan::{Batch, Rule};
 use fairgate::main_queue::MainQueues;
-use fairgate::planner::{RoundAttempt, RoundReport, Rulebook, RunnerRegistry};
+use fairgate::planner::{RoundAttempt, RoundReport, RunnerRegistry};
+use fairgate::rules::Rulebook;
 use fairgate::store::{RuleStatus, Store};
 use fairgate::telemetry::Metrics;
 use serde_json::Value;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 const HOUR: u64 = 3_600_000;
 
 /// A rule `r` for types `t.*` and the main queue `q`.
-fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
+pub fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
     let mut rule = Rule::new("r", &["t.*"]);
     rule.queue = Some("q".to_owned());
     change(&mut rule);
@@ -38,31 +38,31 @@ fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
 }
 
 /// A rule that promotes only when the test asks.
-fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
+pub fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     rule(|rule| {
         rule.batch = Batch::Jobs(batch);
         rule.strict_interval = true;
-        rule.pace = fairgate::fairness::Pace::Every(HOUR);
+        rule.pace = fairgate::domain::plan::Pace::Every(HOUR);
         change(rule);
     })
 }
 
 /// Starts a fairgate that plans the given rules.
-async fn planning(rules: &[Rule]) -> TestApp {
+pub async fn planning(rules: &[Rule]) -> TestApp {
     TestApp::start_with(Clock::System, |config| config.plan = rules.to_vec()).await
 }
 
 /// Starts another one that plans them, on the same Redis.
-async fn planning_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
+pub async fn planning_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
     TestApp::start_on(Arc::clone(redis), Clock::System, |config| config.plan = rules.to_vec()).await
 }
 
 /// Starts a fairgate that has the given rules and does not plan.
-async fn serving(rules: &[Rule]) -> TestApp {
+pub async fn serving(rules: &[Rule]) -> TestApp {
     serving_on(&Arc::new(TestRedis::start()), rules).await
 }
 
-async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
+pub async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
     TestApp::start_on(Arc::clone(redis), Clock::System, |config| {
         config.plan = rules.to_vec();
         config.server.roles = vec![Role::Api, Role::Dispatch];
@@ -71,7 +71,7 @@ async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
 }
 
 /// The rulebook of a process with these rules in its configuration file.
-fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
+pub fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
     Rulebook::new(store.clone(), rules.to_vec(), Default::default(), PlanDefaults::default())
 }
 
@@ -90,13 +90,13 @@ async fn run(registry: &RunnerRegistry) -> RoundReport {
 }
 
 /// Enqueues up to 1000 jobs of a tenant in one request.
-async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
+pub async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
     let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}});
     client.post("/v1/jobs/batch", json!({"jobs": vec![job; jobs]})).await.expect(201).job_ids()
 }
 
 /// Enqueues jobs of tenants while the rule is paused, so that all are staged.
-async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
+pub async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
     app.store().pause_rule("r", true, "test").await.unwrap();
     for (tenant, jobs) in tenants {
         push(&app.client, tenant, *jobs).await;
@@ -115,7 +115,7 @@ async fn work(client: &Client, most: usize) -> Vec<String> {
 }
 
 /// Works until `jobs` jobs are done.
-async fn work_off(client: &Client, jobs: usize) {
+pub async fn work_off(client: &Client, jobs: usize) {
     let mut done = 0;
     eventually("all jobs are done", async || {
         done += work(client, 50).await.len();
@@ -125,12 +125,12 @@ async fn work_off(client: &Client, jobs: usize) {
     assert_eq!((done, work(client, 1).await.len()), (jobs, 0));
 }
 
-async fn status(store: &Store) -> RuleStatus {
+pub async fn status(store: &Store) -> RuleStatus {
     store.rule_status("r", None).await.expect("a status")
 }
 
 /// The number of jobs that wait in the main queue.
-async fn depth(app: &TestApp) -> i64 {
+pub async fn depth(app: &TestApp) -> i64 {
     app.store().queue_counts("q").await.unwrap()["available"]
 }
 

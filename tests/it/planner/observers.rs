@@ -2,7 +2,7 @@
 
 use super::{by_hand, push, rulebook, serving, serving_on, stage};
 use crate::support::{TestApp, TestRedis, eventually, json};
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

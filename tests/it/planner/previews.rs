@@ -2,7 +2,8 @@
 
 use super::{by_hand, registry, rulebook, run, serving, stage, work};
 use crate::support::{Client, TestApp, json};
-use fairgate::fairness::{Pace, Rule, Weight};
+use fairgate::domain::plan::{Pace, Rule};
+use fairgate::domain::tenant::Weight;
 use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use super::{by_hand, planning, registry, rule, run, serving};
 use crate::support::{Client, TestApp, eventually, json};
-use fairgate::fairness::{Batch, Rule, Webhook};
+use fairgate::domain::plan::{Batch, Rule, Webhook};
 use std::time::Duration;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};

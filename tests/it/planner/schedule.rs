@@ -4,8 +4,8 @@ use super::{
     HOUR, by_hand, depth, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work,
 };
 use crate::support::{TestRedis, eventually};
-use fairgate::fairness::{Batch, Pace, Rule};
-use fairgate::job::time::At;
+use fairgate::domain::plan::{Batch, Pace, Rule};
+use fairgate::domain::time::At;
 use fairgate::planner::RoundAttempt;
 use fairgate::store::{Begun, Promoted, Why};
 use serde_json::Value;

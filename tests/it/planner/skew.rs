@@ -4,7 +4,7 @@ use super::{planning_on, push, registry, rounds, rule, run, stage, status, work}
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::{Batch, Pace, Rule, Webhook};
+use fairgate::domain::plan::{Batch, Pace, Rule, Webhook};
 use std::sync::Arc;
 use std::time::Duration;
 use wiremock::matchers::method;

@@ -3,8 +3,8 @@
 use super::weights::{WeightsWebhook, expected, shares, start_staged, weights};
 use super::{HOUR, planning, push, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
-use fairgate::fairness::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule};
-use fairgate::planner::Removed;
+use fairgate::domain::plan::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule};
+use fairgate::rules::Removed;
 use fairgate::store::{Begun, Why};
 use serde_json::Value;
 use std::time::Duration;

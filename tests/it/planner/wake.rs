@@ -2,7 +2,7 @@
 
 use super::{HOUR, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{eventually, json};
-use fairgate::fairness::{Batch, Pace, Rule};
+use fairgate::domain::plan::{Batch, Pace, Rule};
 
 /// A rule whose next scheduled round is after the end of the test.
 fn hourly(batch: Batch) -> Rule {

@@ -6,7 +6,7 @@ use super::{registry, run, stage};
 use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::{OnWebhookError, Rule};
+use fairgate::domain::plan::{OnWebhookError, Rule};
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 

@@ -4,8 +4,9 @@
 use super::{HOUR, by_hand, planning, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::background::NoisyNeighborWatcher;
-use fairgate::fairness::noisy::NoisyNeighbors;
-use fairgate::fairness::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook, Weight};
+use fairgate::domain::noisy::NoisyNeighbors;
+use fairgate::domain::plan::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook};
+use fairgate::domain::tenant::Weight;
 use fairgate::planner::RunnerRegistry;
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;

@@ -72,7 +72,7 @@ async fn kills_at_any_time_neither_lose_nor_repeat_jobs() {
         // Over HTTP with an explicit id, so that a push without a response can be repeated; and like a Sidekiq client.
         for _ in 0..5 {
             pushed += 2;
-            let id = fairgate::job::id::generate();
+            let id = fairgate::domain::job::id::generate();
             let body = json!({"id": id, "type": "t.job", "args": ["a", pushed]}).to_string();
             eventually("it is accepted", async || {
                 let answer = process.client.try_send("POST", "/v1/jobs", &[], Some(body.clone())).await;

@@ -10,21 +10,20 @@ mod inspect;
 mod release;
 mod release_crash;
 mod ruby;
-mod shadow;
 mod warnings;
 mod worker;
 
 use crate::support::{Client, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Access, Config, MainQueue, MainQueueKind, Role, Sidekiq, StoreUrl};
-use fairgate::fairness::{Batch, Pace, Rule, TenantKey};
+use fairgate::domain::plan::{Batch, Pace, Rule, TenantKey};
 use serde_json::Value;
 use std::sync::Arc;
 
 const HOUR: u64 = 3_600_000;
 
 /// A rule `r` that promotes jobs of type `t.job` as `HeavyJob` into the queue `heavy` of the Sidekiq `legacy`.
-fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
+pub fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
     let mut rule = Rule::new("r", &["t.*", "*Job"]);
     rule.queue = Some("heavy".to_owned());
     rule.main_queue = "legacy".to_owned();
@@ -35,26 +34,26 @@ fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
 }
 
 /// A rule that promotes only when the test asks.
-fn by_hand(batch: u32) -> Rule {
+pub fn by_hand(batch: u32) -> Rule {
     rule(|rule| {
         (rule.batch, rule.strict_interval, rule.pace) = (Batch::Jobs(batch), true, Pace::Every(HOUR));
     })
 }
 
 /// The configuration of the Sidekiq `legacy`.
-fn legacy(change: impl FnOnce(&mut Sidekiq)) -> MainQueue {
+pub fn legacy(change: impl FnOnce(&mut Sidekiq)) -> MainQueue {
     let mut sidekiq = Sidekiq::default();
     change(&mut sidekiq);
     MainQueue { name: "legacy".to_owned(), kind: MainQueueKind::Sidekiq(Box::new(sidekiq)) }
 }
 
 /// The address of a Sidekiq's Redis that is not the store's.
-fn at(redis: &TestRedis) -> Access {
+pub fn at(redis: &TestRedis) -> Access {
     Access { url: Some(StoreUrl::parse(&redis.url()).expect("a url")), ..Access::default() }
 }
 
 /// Configures rules and a main queue. If a test runs the rounds, the server does not plan.
-fn configure(config: &mut Config, rules: &[Rule], main_queue: MainQueue) {
+pub fn configure(config: &mut Config, rules: &[Rule], main_queue: MainQueue) {
     (config.plan, config.main_queues) = (rules.to_vec(), vec![main_queue]);
     if rules.iter().any(|rule| rule.strict_interval) {
         config.server.roles = vec![Role::Api, Role::Dispatch];
@@ -62,7 +61,7 @@ fn configure(config: &mut Config, rules: &[Rule], main_queue: MainQueue) {
 }
 
 /// Starts a fairgate whose rule `r` promotes into a Sidekiq.
-async fn beside(rules: &[Rule], main_queue: MainQueue) -> TestApp {
+pub async fn beside(rules: &[Rule], main_queue: MainQueue) -> TestApp {
     TestApp::start_with(Clock::System, |config| configure(config, rules, main_queue)).await
 }
 
@@ -74,12 +73,12 @@ async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
 }
 
 /// Runs a round of rule `r`.
-async fn run(client: &Client) -> Value {
+pub async fn run(client: &Client) -> Value {
     client.post("/v1/admin/planner/r/run", json!({})).await.expect(200).body
 }
 
 /// The payloads in a Sidekiq queue, in the order in which workers would fetch them.
-async fn waiting(redis: &TestRedis, key: &str) -> Vec<Value> {
+pub async fn waiting(redis: &TestRedis, key: &str) -> Vec<Value> {
     let texts: Vec<String> = redis.command(&["LRANGE", key, "0", "-1"]).await;
     texts.iter().rev().map(|text| serde_json::from_str(text).expect("a payload")).collect()
 }

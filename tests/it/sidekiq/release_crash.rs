@@ -130,8 +130,8 @@ async fn an_importer_that_continues_late_repeats_no_job() {
     let store = app.store();
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;
     let take_in = async |release: &str, before: u64, after: u64| {
-        let mut job = fairgate::job::NewJob::foreign("HeavyJob", "heavy", "[]", "{\"args\":\u{1c}}".to_owned());
-        job.plan = Some(fairgate::job::Planned { rule: "r".to_owned(), tenant: "a".to_owned() });
+        let mut job = fairgate::domain::job::NewJob::foreign("HeavyJob", "heavy", "[]", "{\"args\":\u{1c}}".to_owned());
+        job.plan = Some(fairgate::domain::job::Planned { rule: "r".to_owned(), tenant: "a".to_owned() });
         let inbox = Inbox { main_queue: "legacy", name: "i", before, after, release };
         store.import_inbox(&inbox, vec![job], rules.as_str().into()).await.expect("an answer")
     };

@@ -3,7 +3,8 @@
 use super::{SECOND, StagingEnv, planned};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::{OnUnknownWeight, Rule, Webhook, Weight};
+use fairgate::domain::plan::{OnUnknownWeight, Rule, Webhook};
+use fairgate::domain::tenant::Weight;
 use fairgate::store::{Begun, Why};
 
 /// The number of changes since Redis started.

@@ -12,7 +12,7 @@ mod tenant;
 mod weights;
 
 use crate::support::{Answer, NOON, TestApp, json};
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
 use std::collections::BTreeSet;

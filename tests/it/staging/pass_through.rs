@@ -2,7 +2,8 @@
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
-use fairgate::fairness::{Batch, Weight};
+use fairgate::domain::plan::Batch;
+use fairgate::domain::tenant::Weight;
 use fairgate::store::{Begun, Why};
 use serde_json::Value;
 

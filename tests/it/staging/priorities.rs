@@ -2,9 +2,10 @@
 
 use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
-use fairgate::fairness::{OnUnknownWeight, PriorityScope, Rule, Webhook, Weight};
-use fairgate::job::{LimitKey, Quota};
-use fairgate::planner::Rulebook;
+use fairgate::domain::limit::{LimitKey, Quota};
+use fairgate::domain::plan::{OnUnknownWeight, PriorityScope, Rule, Webhook};
+use fairgate::domain::tenant::Weight;
+use fairgate::rules::Rulebook;
 use fairgate::store::{Begun, Layer, StagedTenant, Why};
 use serde_json::Value;
 

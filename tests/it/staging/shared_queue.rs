@@ -4,7 +4,7 @@ use super::{NOON, planned};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use fairgate::store::{Begun, Ended, Mark, Round, Signal, Why};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::{StagingEnv, planned};
 use crate::support::{Answer, json};
-use fairgate::fairness::{OnMissingTenant, Rule, TenantKey};
+use fairgate::domain::plan::{OnMissingTenant, Rule, TenantKey};
 
 fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
     let key = TenantKey::parse(key).expect(key);

@@ -2,8 +2,9 @@
 
 use super::{NOON, SECOND, StagingEnv, planned};
 use crate::support::json;
-use fairgate::fairness::{OnWebhookError, Pace, Webhook, Weight};
-use fairgate::planner::Rulebook;
+use fairgate::domain::plan::{OnWebhookError, Pace, Webhook};
+use fairgate::domain::tenant::Weight;
+use fairgate::rules::Rulebook;
 use fairgate::store::{Begun, Next, Why};
 
 async fn set_weight(env: &StagingEnv, tenant: &str, weight: f64) {

@@ -4,7 +4,7 @@ use crate::support::server::{SentinelSetup, Server, free_port, start};
 use crate::support::{Client, Cluster, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
-use fairgate::fairness::{Batch, Pace, Rule};
+use fairgate::domain::plan::{Batch, Pace, Rule};
 use std::path::Path;
 
 /// Runs a job through its whole life cycle.

@@ -43,7 +43,7 @@ async fn replica_of(primary: &Server) -> Server {
 async fn without_a_replicas_confirmation_the_response_is_503_and_the_job_is_stored() {
     let primary = Server::start(&[]).up().await;
     let (_app, client) = start(&url(&primary), one_confirms).await;
-    let id = fairgate::job::id::generate();
+    let id = fairgate::domain::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     assert_eq!(client.state(&id).await, "available", "the primary has it");
     assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id], "a fetch waits for no replica");
@@ -62,10 +62,10 @@ async fn a_repeat_that_writes_nothing_is_confirmed_only_if_the_first_attempt_is(
     let primary = Server::start(&[]).up().await;
     let replica = replica_of(&primary).await;
     let (_app, client) = start(&url(&primary), one_confirms).await;
-    enqueue(&client, &fairgate::job::id::generate()).await.expect(201);
+    enqueue(&client, &fairgate::domain::job::id::generate()).await.expect(201);
 
     replica.freeze();
-    let id = fairgate::job::id::generate();
+    let id = fairgate::domain::job::id::generate();
     is_unconfirmed(&enqueue(&client, &id).await);
     primary.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     // On a new connection without writes.
@@ -93,11 +93,11 @@ async fn concurrent_requests_share_the_wait_for_a_replica() {
 async fn in_a_cluster_replicas_of_the_node_with_the_slot_confirm() {
     let cluster = Cluster::start().await;
     let (_app, client) = start(&cluster.url(), one_confirms).await;
-    is_unconfirmed(&enqueue(&client, &fairgate::job::id::generate()).await);
+    is_unconfirmed(&enqueue(&client, &fairgate::domain::job::id::generate()).await);
     // The other nodes have no replica.
     let (owner, _) = cluster.owner_and_other();
     let _replica = cluster.add_replica(owner).await;
-    enqueue(&client, &fairgate::job::id::generate()).await.expect(201);
+    enqueue(&client, &fairgate::domain::job::id::generate()).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,8 @@
 use crate::support::{Client, NOON, ServerVersion, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fairness::{Batch, Pace, Rule, TenantLimits, TenantRule, TenantSettings};
+use fairgate::domain::plan::{Batch, Pace, Rule};
+use fairgate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use std::sync::Arc;
 
 const MINUTE: i64 = 60_000;

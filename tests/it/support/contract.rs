@@ -7,11 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// The document of a server with the default limits.
-pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| fairgate::api::openapi(&fairgate::job::Limits::default()));
+pub static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| fairgate::api::openapi(&fairgate::domain::job::RequestLimits::default()));
 
 /// The document of a server with a larger batch limit than any test uses, for requests: tests choose their own limits.
 static GENEROUS: LazyLock<Value> = LazyLock::new(|| {
-    let limits = fairgate::job::Limits { max_batch: 1_000_000, ..Default::default() };
+    let limits = fairgate::domain::job::RequestLimits { max_batch: 1_000_000, ..Default::default() };
     fairgate::api::openapi(&limits)
 });
 

@@ -1,6 +1,6 @@
 //! Random numbers that are the same in each run.
 
-use fairgate::fairness::Weight;
+use fairgate::domain::tenant::Weight;
 
 /// A generator with this seed. Its numbers need not be good random numbers, only different ones.
 pub struct Random(pub u64);

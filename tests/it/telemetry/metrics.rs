@@ -2,8 +2,9 @@
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
-use fairgate::fairness::{LimitRule, Rule, Target};
-use fairgate::job::Quota;
+use fairgate::domain::limit::Quota;
+use fairgate::domain::plan::Rule;
+use fairgate::domain::pool::{LimitRule, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};

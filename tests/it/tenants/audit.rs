@@ -22,7 +22,7 @@ async fn wrong_counts_are_found_and_repaired() {
 
 #[tokio::test]
 async fn staged_jobs_that_were_not_counted_are_found() {
-    let app = start_with(&[], |config| config.plan = vec![fairgate::fairness::Rule::new("r", &["t.job"])]).await;
+    let app = start_with(&[], |config| config.plan = vec![fairgate::domain::plan::Rule::new("r", &["t.job"])]).await;
     app.client.post("/v1/admin/planner/r/pause", crate::support::json!({})).await.expect(200);
     for priority in [0, 7] {
         let mut job = job("a");

@@ -2,7 +2,7 @@
 
 use super::{job, start};
 use crate::support::json;
-use fairgate::fairness::TenantLimits;
+use fairgate::domain::tenant::TenantLimits;
 
 #[tokio::test]
 async fn an_event_of_a_tenant_has_its_tenant_id_and_no_job_id() {

@@ -3,7 +3,7 @@
 use super::{job, start, start_with};
 use crate::auth::{guarded, secret};
 use crate::support::{TestApp, json};
-use fairgate::fairness::TenantSource;
+use fairgate::domain::tenant::TenantSource;
 
 fn bare() -> serde_json::Value {
     json!({"type": "t.job", "args": [1.0], "queue": "q"})

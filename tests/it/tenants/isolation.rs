@@ -2,7 +2,8 @@
 
 use super::{job, start_with};
 use crate::support::json;
-use fairgate::fairness::{Isolation, Rule};
+use fairgate::domain::plan::Rule;
+use fairgate::domain::tenant::Isolation;
 
 #[tokio::test]
 async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {

@@ -4,8 +4,8 @@ use super::{job, later, rules, start, start_with};
 use crate::support::{ChaosProxy, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
-use fairgate::fairness::TenantLimits;
-use fairgate::job::Window;
+use fairgate::domain::limit::Window;
+use fairgate::domain::tenant::TenantLimits;
 use std::sync::Arc;
 
 fn depth(most: u64) -> TenantLimits {
@@ -216,9 +216,9 @@ async fn the_default_tenant_has_limits_like_any_other() {
 #[tokio::test]
 async fn staged_jobs_count_as_waiting() {
     let app = start_with(&[("a", depth(2))], |config| {
-        let mut rule = fairgate::fairness::Rule::new("r", &["t.job"]);
+        let mut rule = fairgate::domain::plan::Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
-        rule.pace = fairgate::fairness::Pace::Every(86_400_000);
+        rule.pace = fairgate::domain::plan::Pace::Every(86_400_000);
         config.plan = vec![rule];
     })
     .await;
@@ -245,7 +245,7 @@ async fn staged_jobs_count_as_waiting() {
     app.push(job("a")).await.expect(429);
     app.assert_consistent().await;
     // The tenant gets an event about it.
-    let own = app.store().within(&fairgate::job::scope::Scope::of("a"));
+    let own = app.store().within(&fairgate::domain::tenant::Scope::of("a"));
     let reported = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
     assert_eq!(reported.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
 }

@@ -15,7 +15,7 @@ mod stats;
 use crate::support::{Answer, NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fairness::{TenantLimits, TenantRule, TenantSettings};
+use fairgate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use fairgate::store::TenantJobs;
 use serde_json::Value;
 

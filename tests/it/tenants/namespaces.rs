@@ -4,7 +4,7 @@
 use super::{job, start_with};
 use crate::support::{Answer, TestApp, json};
 use fairgate::api::{Access, RouteInfo, routes};
-use fairgate::fairness::Isolation;
+use fairgate::domain::tenant::Isolation;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use super::{job, start};
 use crate::support::json;
-use fairgate::fairness::TenantLimits;
-use fairgate::job::Window;
+use fairgate::domain::limit::Window;
+use fairgate::domain::tenant::TenantLimits;
 
 fn rate(limit: u32, period: u64) -> TenantLimits {
     TenantLimits { max_enqueue_rate: Some(Window { limit, period }), ..TenantLimits::default() }

@@ -2,7 +2,8 @@
 
 use super::{job, start_with};
 use crate::support::{TestApp, json};
-use fairgate::fairness::{Rule, TenantRule, TenantSettings, Weight};
+use fairgate::domain::plan::Rule;
+use fairgate::domain::tenant::{TenantRule, TenantSettings, Weight};
 
 fn weighing(id: &str, weight: f64, boost: i8) -> TenantRule {
     TenantRule {
@@ -48,7 +49,7 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
         config.tenant = vec![weighing("gold", 3.0, 0), weighing("own", 9.0, 0)];
         let mut rule = Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
-        rule.pace = fairgate::fairness::Pace::Every(86_400_000);
+        rule.pace = fairgate::domain::plan::Pace::Every(86_400_000);
         rule.weights.fixed.insert("own".to_owned(), Weight::of(2.0).unwrap());
         config.plan = vec![rule];
     })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::auth::{caller, guarded};
 use fairgate::clock::Clock;
-use fairgate::fairness::{Rule, TenantKey};
+use fairgate::domain::plan::{Rule, TenantKey};
 
 fn of_tenant(tenant: Option<&str>) -> Value {
     let meta = tenant.map_or(json!({}), |tenant| json!({"tenant_id": tenant}));
@@ -70,7 +70,7 @@ async fn a_child_without_a_tenant_inherits_it_and_one_of_another_tenant_is_refus
 async fn an_unknown_ancestor_does_not_determine_the_tenant() {
     let app = TestApp::start().await;
     for field in FIELDS {
-        for id in [fairgate::job::id::generate(), "mine".to_owned()] {
+        for id in [fairgate::domain::job::id::generate(), "mine".to_owned()] {
             let stored = app.client.post("/v1/jobs", child_of(field, &id, Some("beta"))).await.expect(201);
             assert_eq!(stored.at("/job/meta/tenant_id"), "beta");
         }
@@ -80,7 +80,7 @@ async fn an_unknown_ancestor_does_not_determine_the_tenant() {
 #[tokio::test]
 async fn a_parent_in_the_same_batch_counts() {
     let app = TestApp::start().await;
-    let id = fairgate::job::id::generate();
+    let id = fairgate::domain::job::id::generate();
     let mut parent = of_tenant(Some("acme"));
     parent["id"] = json!(id);
     let batch = |child: Value| json!({"jobs": [parent.clone(), child]});

@@ -4,7 +4,7 @@ use super::*;
 use crate::support::eventually;
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 
 fn planned(name: &str) -> Value {
     json!({"type": format!("plan.{name}"), "args": [], "options": {"queue": "q"}})

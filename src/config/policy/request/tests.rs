@@ -1,8 +1,10 @@
 use super::*;
 use crate::config::testing::load;
-use crate::fairness::{Aging, LimitRule, PoolQueue, Starvation, Strategy, Target, TenantStrategy, Weight};
-use crate::job::quota::{LONGEST_PERIOD, MOST_CONCURRENCY, MOST_STARTS};
-use crate::job::{Quota, Window};
+use crate::domain::fairness::TenantStrategy;
+use crate::domain::limit::quota::{LONGEST_PERIOD, MOST_CONCURRENCY, MOST_STARTS};
+use crate::domain::limit::{Quota, Window};
+use crate::domain::pool::{Aging, LimitRule, PoolQueue, Starvation, Strategy, Target};
+use crate::domain::tenant::Weight;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;

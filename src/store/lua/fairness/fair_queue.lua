@@ -1,6 +1,6 @@
 -- A fair queue: tenants ordered by virtual time. docs/fairness.md describes the algorithm.
 --
--- `src/fairness/queue.rs` implements the same arithmetic; a test requires the same order of both.
+-- `src/domain/fairness/queue.rs` implements the same arithmetic; a test requires the same order of both.
 -- This module changes a fair queue in memory. `fairness/fair_queue_write` writes it at the end of
 -- the call, and `fairness/pick` chooses the next tenant.
 --

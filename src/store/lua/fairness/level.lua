@@ -79,7 +79,7 @@ end
 local types, types_text, limit_of_type
 
 -- Matches a type against a pattern, in which `*` matches any text, as `fits` in
--- src/fairness/rule.rs does.
+-- src/domain/plan/rule.rs does.
 local function fits(pattern, text)
   local head, rest = match(pattern, '^([^*]*)%*(.*)$')
   if not head then return pattern == text end

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const STREAMS: [&str; 3] =
     ["/ojs/v1/admin/planner/events", "/ojs/v1/admin/planner/{name}/events", "/ojs/v1/events/stream"];
 
-/// Routes that need a Sidekiq to succeed: `sidekiq::shadow` and `sidekiq::warnings` call them through the same client.
+/// Routes that need a Sidekiq to succeed: `shadow` and `sidekiq::warnings` call them through the same client.
 const ELSEWHERE: [&str; 2] = ["/ojs/v1/admin/planner/{name}/shadow", "/ojs/v1/admin/sidekiq/jobs/{id}"];
 
 struct Caller {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tenants::{rules, slots as at_once};
-use fairgate::fairness::Isolation;
+use fairgate::domain::tenant::Isolation;
 
 fn capping() -> NoisyNeighbors {
     NoisyNeighbors { action: Action::ConcurrencyReduced, duration: 10_000, ..NoisyNeighbors::default() }
@@ -41,7 +41,7 @@ async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
         let (kind, event) = env.throttle_events().await.remove(0);
         assert_eq!((kind.as_str(), &event["action"]), ("tenant.throttled", &json!("concurrency_reduced")));
         assert_eq!((&event["original_concurrency"], &event["effective_concurrency"]), (&json!(16), &json!(8)));
-        assert_eq!(event["until"], json!(fairgate::job::time::rfc3339(NOON + 30 * SECOND)));
+        assert_eq!(event["until"], json!(fairgate::domain::time::rfc3339(NOON + 30 * SECOND)));
         assert_eq!(event["evidence"][0]["signal"], "queue_depth_ratio");
 
         // It had more active jobs when the throttle began: none of its jobs starts until those are done, while others

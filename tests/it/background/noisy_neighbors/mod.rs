@@ -12,7 +12,7 @@ use crate::support::{NOON, TestApp, TestRedis, json};
 use fairgate::background::NoisyNeighborWatcher;
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fairness::noisy::{Action, NoisyNeighbors};
+use fairgate::domain::noisy::{Action, NoisyNeighbors};
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
 use std::ops::Deref;

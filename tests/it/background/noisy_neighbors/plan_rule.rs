@@ -2,9 +2,11 @@
 
 use super::*;
 use fairgate::config::PlanDefaults;
-use fairgate::fairness::{Batch, Pace, Rule, Weight};
+use fairgate::domain::plan::{Batch, Pace, Rule};
+use fairgate::domain::tenant::Weight;
 use fairgate::main_queue::MainQueues;
-use fairgate::planner::{RoundAttempt, Rulebook, RunnerRegistry};
+use fairgate::planner::{RoundAttempt, RunnerRegistry};
+use fairgate::rules::Rulebook;
 use fairgate::telemetry::Metrics;
 
 /// A rule that promotes only when the test asks.
@@ -62,7 +64,7 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
         ("action", json!("weight_reduced")),
         ("original_weight", json!(1.0)),
         ("effective_weight", json!(0.2)),
-        ("until", json!(fairgate::job::time::rfc3339(NOON + 20 * SECOND + 5 * MINUTE))),
+        ("until", json!(fairgate::domain::time::rfc3339(NOON + 20 * SECOND + 5 * MINUTE))),
     ] {
         assert_eq!(event[field], value, "{field}");
     }

@@ -1,7 +1,7 @@
 //! A noisy neighbour whose jobs share a queue with other tenants.
 
 use super::*;
-use fairgate::fairness::TenantFairness;
+use fairgate::domain::fairness::TenantFairness;
 
 #[tokio::test]
 async fn a_flood_gets_fewer_turns_until_it_is_released() {

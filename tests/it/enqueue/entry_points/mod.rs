@@ -8,7 +8,7 @@ mod rules;
 use crate::support::{Client, NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fairness::Rule;
+use fairgate::domain::plan::Rule;
 use prepare::EntryPoint;
 use serde_json::Value;
 

@@ -53,7 +53,7 @@ impl Load {
     /// Pushes jobs with explicit ids, so that a push that returned an error can be repeated.
     async fn produce(self) {
         while !self.is_closing() {
-            let ids: Vec<String> = (0..JOBS_A_FETCH).map(|_| fairgate::job::id::generate()).collect();
+            let ids: Vec<String> = (0..JOBS_A_FETCH).map(|_| fairgate::domain::job::id::generate()).collect();
             let job = |id| json!({"id": id, "type": "test.job", "args": ["x".repeat(PADDING)], "queue": "q"});
             self.insist("/v1/jobs/batch", json!({"jobs": ids.iter().map(job).collect::<Vec<_>>()})).await;
             self.ledger.lock().unwrap().accepted.extend(ids);

@@ -4,8 +4,9 @@
 
 use super::{FETCH, HEARTBEAT, JOBS, MAX_NESTING, REGISTER, Row, job, nested};
 use crate::support::{Client, json};
-use fairgate::fairness::{LimitRule, Policy, Pool, PoolQueue, Target, Weight};
-use fairgate::job::Quota;
+use fairgate::domain::limit::Quota;
+use fairgate::domain::pool::{LimitRule, Policy, Pool, PoolQueue, Target};
+use fairgate::domain::tenant::Weight;
 
 const POOLS: &str = "/v1/admin/pools";
 const CONFIG: &str = "/v1/admin/scheduling/config";

@@ -1,0 +1,9 @@
+//! Cron jobs, and the expressions that say when they run.
+
+mod expression;
+mod job;
+mod schedule;
+
+pub use expression::EXPECTED;
+pub use job::{CronJob, Overlap, Timing};
+pub use schedule::{Cron, TIMEZONE_EXPECTED, Wake, check_timezone};

@@ -1,0 +1,28 @@
+//! Jobs as data: validation of requests, records of stored jobs, and their form in answers.
+
+mod ancestor;
+mod failure;
+mod foreign;
+pub mod id;
+mod members;
+mod meta;
+mod new_job;
+mod planned;
+mod record;
+pub mod request;
+mod request_limits;
+pub mod retry;
+pub mod sidekiq;
+mod state;
+pub mod trace;
+mod unique;
+
+pub use ancestor::{Ancestor, Origin};
+pub use failure::Failure;
+pub use foreign::Outward;
+pub use new_job::NewJob;
+pub use planned::{Planned, queue_of};
+pub use record::{Checkpoint, FailedAttempt, Record, push_time};
+pub use request_limits::RequestLimits;
+pub use state::State;
+pub use unique::{OnConflict, Unique};

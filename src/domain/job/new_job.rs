@@ -1,0 +1,115 @@
+//! Jobs that are validated but not stored yet.
+
+use super::{Ancestor, Outward, Planned, Unique};
+use crate::domain::json::{self, Object};
+use crate::domain::limit::RateLimit;
+use crate::domain::time::At;
+use std::ops::Range;
+
+/// A validated job that is not stored yet.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub id: String,
+    /// True if the client chose the id, which may then be taken already.
+    pub own_id: bool,
+    pub kind: String,
+    pub queue: String,
+    pub priority: i8,
+    pub pending: bool,
+    pub scheduled: Option<At>,
+    pub expires: Option<At>,
+    pub ttl: Option<At>,
+    pub total: Option<At>,
+    /// Text of the envelope, byte for byte, as an object without its closing brace, because answers
+    /// append members to it.
+    pub envelope: String,
+    /// Byte ranges of `args` and `meta` in the envelope.
+    pub(super) args: Range<usize>,
+    pub(super) meta: Range<usize>,
+    /// Tenant named by the request or by `meta.tenant_id`.
+    pub tenant: Option<String>,
+    /// Workflows and jobs that the job names as its origin.
+    pub ancestors: Vec<Ancestor>,
+    /// True if tenants have lanes of their own (isolation `sharded`). Has no effect on jobs under a
+    /// plan rule, which determines the order itself.
+    pub apart: bool,
+    /// Tenant whose own queue the job waits in (isolation `namespace`).
+    pub namespace: Option<String>,
+    /// Rate limit that the client sent with the job.
+    pub rate_limit: Option<RateLimit>,
+    /// Uniqueness policy that the client sent with the job.
+    pub unique: Option<Unique>,
+    /// Key of the limit on the job's type, if the server's policy sets one.
+    pub type_limit: Option<String>,
+    /// Patterns of errors after which the job is not retried.
+    pub fatal: Vec<String>,
+    /// Plan rule that the job falls under.
+    pub plan: Option<Planned>,
+    /// Queue that the client asked for, if a plan rule redirects the job.
+    pub(super) own_queue: Option<String>,
+    /// Payload that is pushed to another system on promotion, if the rule's main queue is not
+    /// fairgate's own.
+    pub outward: Option<Outward>,
+    /// Further fields of the stored record as name and value. Only values that differ from the
+    /// default are present.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+impl NewJob {
+    /// Creates a job with only a type and a queue. The last parameter is the text of the envelope
+    /// with the ranges of `args` and `meta`.
+    pub(super) fn bare(
+        id: String,
+        kind: String,
+        queue: String,
+        (envelope, args, meta): (String, Range<usize>, Range<usize>),
+    ) -> NewJob {
+        NewJob {
+            id,
+            own_id: false,
+            kind,
+            queue,
+            priority: 0,
+            pending: false,
+            scheduled: None,
+            expires: None,
+            ttl: None,
+            total: None,
+            envelope,
+            args,
+            meta,
+            tenant: None,
+            ancestors: Vec::new(),
+            apart: false,
+            namespace: None,
+            rate_limit: None,
+            unique: None,
+            type_limit: None,
+            fatal: Vec::new(),
+            plan: None,
+            own_queue: None,
+            outward: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// Returns true if `meta` contains `tenant_id`, even with the value `null`. A second one must
+    /// not be added, because readers use the last.
+    pub fn names_tenant(&self) -> bool {
+        Object::parse(self.meta()).map_or(true, |meta| meta.members().any(|member| member.name == "tenant_id"))
+    }
+
+    /// Inserts the tenant into a `meta` that names none.
+    pub fn put_tenant(&mut self, tenant: &str) {
+        let is_empty = Object::parse(self.meta()).is_ok_and(|meta| meta.is_empty());
+        let mut member = String::from("\"tenant_id\":");
+        json::push_text(&mut member, tenant);
+        if !is_empty {
+            member.push(',');
+        }
+        // Inserted after the opening brace of `meta`; all other bytes stay unchanged.
+        self.envelope.insert_str(self.meta.start + 1, &member);
+        self.meta.end += member.len();
+        self.tenant = Some(tenant.to_owned());
+    }
+}

@@ -1,0 +1,144 @@
+//! Bounds on the number of jobs in a queue, and the reaction to a full queue.
+
+use crate::domain::invalid::Invalid;
+use crate::domain::json::{self, Object};
+use serde_json::{Value, json};
+
+const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
+const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
+const MOST: u64 = 1_000_000_000;
+const DEFAULT_WARNING: f64 = 0.8;
+
+/// Bound on the number of jobs in a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Maximum number of jobs that are available, scheduled or retryable.
+    pub most: u64,
+    /// Reaction to a job that exceeds the maximum: `reject`, `block` or `drop_oldest`.
+    pub strategy: &'static str,
+    /// Fraction of `most`, from 0 to 1, from which producers receive a warning.
+    pub warning: f64,
+}
+
+impl Bound {
+    /// Reads `backpressure`, or `max_size` with `overflow_policy`, from a queue's configuration.
+    ///
+    /// Returns `None` if the configuration mentions no bound, and `Some(None)` if it removes the
+    /// bound (a maximum of 0). Members that are left out keep their value from `old`.
+    pub fn parse(config: &Object<'_>, old: Option<&Bound>) -> Result<Option<Option<Bound>>, Invalid> {
+        let nested = match config.get("backpressure") {
+            None => None,
+            Some(text) => Some(Object::parse(text).map_err(|_| Invalid::field("backpressure", "an object", text))?),
+        };
+        if let Some(unknown) = nested
+            .iter()
+            .flat_map(Object::members)
+            .find(|member| !["max_depth", "strategy", "warning_threshold"].contains(&&*member.name))
+        {
+            let field = format!("backpressure.{}", unknown.name);
+            return Err(Invalid::new(crate::domain::invalid::Kind::Unsupported, field, "is not supported"));
+        }
+        let find = |inner: &str, outer: &str| {
+            let nested = nested
+                .as_ref()
+                .and_then(|nested| nested.get(inner))
+                .map(|value| (format!("backpressure.{inner}"), value));
+            nested.or_else(|| {
+                (!outer.is_empty()).then(|| config.get(outer).map(|value| (outer.to_owned(), value))).flatten()
+            })
+        };
+        let (most, strategy, warning) =
+            (find("max_depth", "max_size"), find("strategy", "overflow_policy"), find("warning_threshold", ""));
+        if most.is_none() && strategy.is_none() && warning.is_none() {
+            return Ok(None);
+        }
+        let most = match most {
+            None => old.map_or(0, |old| old.most),
+            Some((field, value)) => {
+                let number = json::integer(value).and_then(|number| u64::try_from(number).ok());
+                let number = number.filter(|number| *number <= MOST);
+                number.ok_or_else(|| {
+                    Invalid::field(field, format!("a whole number from 0 (no bound) to {MOST}"), value)
+                })?
+            }
+        };
+        let strategy = match strategy {
+            None => old.map_or(STRATEGIES[0], |old| old.strategy),
+            Some((field, value)) => {
+                let name = json::text(value).unwrap_or_default();
+                let known = STRATEGIES.into_iter().find(|known| *known == name);
+                known.ok_or_else(|| Invalid::field(field, EXPECTED, value))?
+            }
+        };
+        let warning = match warning {
+            None => old.map_or(DEFAULT_WARNING, |old| old.warning),
+            Some((field, value)) => {
+                let number = json::number(value).filter(|number| (0.0..=1.0).contains(number));
+                number.ok_or_else(|| Invalid::field(field, "a number from 0 to 1", value))?
+            }
+        };
+        Ok(Some((most > 0).then_some(Bound { most, strategy, warning })))
+    }
+
+    /// Encodes the bound as the scripts read it.
+    pub fn packed(&self) -> String {
+        let mark = (self.most as f64 * self.warning).floor() as u64;
+        format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
+    }
+
+    /// Decodes the result of [`Bound::packed`].
+    pub fn from_packed(text: &str) -> Option<Bound> {
+        let mut words = text.split(' ');
+        let most: u64 = words.next()?.parse().ok()?;
+        let name = words.next()?;
+        let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
+        let mark: u64 = words.next()?.parse().ok()?;
+        // Bounds stored by older versions have only the mark, not the fraction.
+        let warning = words.next().and_then(|word| word.parse().ok());
+        Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
+    }
+
+    /// Formats the bound as the configuration of a queue shows it.
+    pub fn to_json(&self) -> Value {
+        json!({"max_depth": self.most, "strategy": self.strategy, "warning_threshold": self.warning})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, old: Option<&Bound>) -> Result<Option<Option<Bound>>, Invalid> {
+        Bound::parse(&Object::parse(text).unwrap(), old)
+    }
+
+    #[test]
+    fn both_dialects_say_the_same_and_what_is_left_out_stays() {
+        let bound = Bound { most: 10, strategy: "block", warning: 0.8 };
+        let nested = r#"{"backpressure":{"max_depth":10,"strategy":"block"}}"#;
+        assert_eq!(parse(nested, None), Ok(Some(Some(bound.clone()))));
+        assert_eq!(parse(r#"{"max_size":10,"overflow_policy":"block"}"#, None), Ok(Some(Some(bound.clone()))));
+        let changed = parse(r#"{"backpressure":{"warning_threshold":0.5}}"#, Some(&bound));
+        assert_eq!(changed, Ok(Some(Some(Bound { warning: 0.5, ..bound.clone() }))));
+        assert_eq!(parse(r#"{"max_size":0}"#, Some(&bound)), Ok(Some(None)));
+        assert_eq!(parse(r#"{"concurrency":1}"#, Some(&bound)), Ok(None));
+        assert_eq!(Bound::from_packed(&bound.packed()), Some(bound.clone()));
+        let small = Bound { most: 1, ..bound };
+        assert_eq!(Bound::from_packed(&small.packed()), Some(small), "however few there may be");
+    }
+
+    #[test]
+    fn says_which_field_is_wrong() {
+        for (text, field) in [
+            (r#"{"backpressure":1}"#, "backpressure"),
+            (r#"{"backpressure":{"max_depth":-1}}"#, "backpressure.max_depth"),
+            (r#"{"backpressure":{"strategy":"x"}}"#, "backpressure.strategy"),
+            (r#"{"backpressure":{"warning_threshold":2}}"#, "backpressure.warning_threshold"),
+            (r#"{"backpressure":{"max_size_bytes":2}}"#, "backpressure.max_size_bytes"),
+            (r#"{"max_size":"a"}"#, "max_size"),
+            (r#"{"overflow_policy":"x"}"#, "overflow_policy"),
+        ] {
+            assert_eq!(parse(text, None).expect_err(text).field, field, "{text}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Pools of workers, and the [`Policy`] of dispatch: pools, limits, fairness between tenants.
+
+mod policy;
+pub mod rebalance;
+mod starvation;
+mod validation;
+mod worker_pool;
+
+pub use policy::{LimitRule, Policy, Target};
+pub use starvation::{Aging, Starvation};
+pub use validation::{PoolConflict, PoolValidator};
+pub use worker_pool::{Pool, PoolQueue, Strategy};

@@ -1,0 +1,11 @@
+//! Tenants: who may access what, their identification, weights and settings.
+
+mod scope;
+mod settings;
+mod tenancy;
+mod weight;
+
+pub use scope::{Foreign, Scope, own_worker};
+pub use settings::{TenantLimits, TenantRule, TenantSettings};
+pub use tenancy::{Isolation, Tenancy, TenantSource};
+pub use weight::Weight;

@@ -1,0 +1,313 @@
+//! Access scope of a caller: all tenants, or the one tenant that its API key is bound to or that
+//! its request names.
+//!
+//! This module is also the only place that maps names between a tenant and the store: those of
+//! queues, pools, crons, workers and rate limits.
+
+use crate::domain::escape::{escape, unescape};
+use crate::domain::job::NewJob;
+use crate::domain::job::queue_of;
+use crate::domain::limit::{LimitKey, LimitScope, RateLimit};
+use crate::domain::tenant_id::DEFAULT;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Separates a tenant from the name of its worker. Names of workers contain no control characters.
+const OF_TENANT: char = '\u{1c}';
+
+/// The tenant whose jobs a caller may access, and the kinds of names that belong to this tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    tenant: Option<Arc<str>>,
+    /// True if workers and rate limits of the tenant are separate from those of others.
+    owns_names: bool,
+    /// True if queues, pools and crons of the tenant are separate from those of others.
+    owns_queues: bool,
+}
+
+/// Error for a job that the caller may not enqueue because it belongs to another tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Tenant whose jobs the caller may enqueue.
+    pub tenant: String,
+    /// Path of the member that names the other tenant.
+    pub field: String,
+}
+
+impl Scope {
+    /// Access to all tenants.
+    pub const ALL: Scope = Scope { tenant: None, owns_names: false, owns_queues: false };
+
+    /// Access to the tenant that an API key is bound to. Its workers and rate limits are separate,
+    /// so that no key reaches those of another tenant.
+    pub fn of(tenant: &str) -> Self {
+        Scope { tenant: Some(tenant.into()), owns_names: true, owns_queues: false }
+    }
+
+    /// Access to the tenant that a request names. It shares workers, limits and queues with others.
+    pub fn named(tenant: &str) -> Self {
+        Scope { owns_names: false, ..Scope::of(tenant) }
+    }
+
+    /// Returns the scope for servers with a namespace per tenant. Names of the default tenant have
+    /// no prefix.
+    pub fn in_namespace(self) -> Self {
+        let owns_names = self.owns_names || self.tenant().is_some_and(|tenant| tenant != DEFAULT);
+        Scope { owns_names, owns_queues: self.tenant.is_some(), ..self }
+    }
+
+    /// Returns the tenant, if the scope is limited to one.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_deref()
+    }
+
+    /// Returns true if nothing of other tenants is visible, not even shared names.
+    pub fn is_apart(&self) -> bool {
+        self.owns_names || self.owns_queues
+    }
+
+    /// Returns true if the tenant has queues, pools and crons of its own.
+    pub fn owns_queues(&self) -> bool {
+        self.owns_queues
+    }
+
+    /// Returns the tenant whose name prefixes those of its queues, pools and crons.
+    pub fn namespace(&self) -> Option<&str> {
+        self.tenant().filter(|tenant| self.owns_queues && *tenant != DEFAULT)
+    }
+
+    /// Maps the caller's name of a queue, pool or cron to its name in the store. A name with a
+    /// slash maps to one that does not exist, so that it cannot reach another tenant's.
+    pub fn qualified<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match self.namespace() {
+            _ if self.owns_queues && name.contains('/') => Cow::Owned(format!("/{name}")),
+            Some(tenant) => Cow::Owned(queue_of(tenant, name)),
+            None => Cow::Borrowed(name),
+        }
+    }
+
+    /// Maps the name of a queue, pool or cron in the store to the caller's name; `None` if it
+    /// belongs to another tenant.
+    pub fn unqualified<'n>(&self, name: &'n str) -> Option<&'n str> {
+        if !self.owns_queues {
+            return Some(name);
+        }
+        let own = match self.namespace() {
+            Some(tenant) => name.strip_prefix(&escape(tenant))?.strip_prefix('/')?,
+            None => name,
+        };
+        (!own.contains('/')).then_some(own)
+    }
+
+    /// Returns true if the scope includes jobs of this tenant. Jobs without one belong to the
+    /// default tenant.
+    pub fn admits(&self, tenant: Option<&str>) -> bool {
+        self.tenant().is_none_or(|own| own == tenant.unwrap_or(DEFAULT))
+    }
+
+    /// Returns the escaped tenant, which scripts compare with the tenant of a job; empty for all
+    /// tenants.
+    pub fn word(&self) -> String {
+        self.tenant().map(escape).unwrap_or_default()
+    }
+
+    /// Maps the caller's name of a worker to its name in the store. Prefixed with the tenant, so
+    /// that no tenant can act for another's worker.
+    pub fn worker(&self, name: &str) -> String {
+        let is_own = self.owns_names || self.owns_queues && name.contains(OF_TENANT);
+        match self.tenant().filter(|_| is_own) {
+            Some(tenant) => format!("{tenant}{OF_TENANT}{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Maps the name of a worker in the store to the caller's name; `None` if it belongs to another
+    /// tenant.
+    pub fn known_worker<'n>(&self, name: &'n str) -> Option<&'n str> {
+        match self.tenant().filter(|_| self.owns_names) {
+            Some(tenant) => name.strip_prefix(tenant)?.strip_prefix(OF_TENANT),
+            None => Some(name).filter(|name| !self.owns_queues || !name.contains(OF_TENANT)),
+        }
+    }
+
+    /// Maps the caller's key of a rate limit to its key in the store. Prefixed with the tenant, so
+    /// that no tenant can change another's limits; clients cannot choose a key that starts with
+    /// `@`. The key of a queue's limit is derived from the queue's name in the store.
+    pub fn rate_key(&self, key: &str) -> String {
+        if let Some(queue) = self.limited_queue(key) {
+            return LimitKey::queue(&self.qualified(&queue)).stored();
+        }
+        let is_own = self.owns_names || self.owns_queues && key.starts_with('@');
+        match self.tenant().filter(|_| is_own) {
+            // The escaped tenant contains no slash, so it ends at the first one, whatever the key
+            // contains.
+            Some(tenant) => format!("@{}/{key}", escape(tenant).replace('/', "%2F")),
+            None => key.to_owned(),
+        }
+    }
+
+    /// Returns the queue whose own limit a stored key is, if queues belong to the tenant.
+    fn limited_queue(&self, key: &str) -> Option<String> {
+        let key = Some(key).filter(|key| self.owns_queues && !key.starts_with('@')).map(LimitKey::from_stored)?;
+        (key.scope == LimitScope::Queue).then_some(key.name)
+    }
+
+    /// Maps the key of a rate limit in the store to the caller's key; `None` if it belongs to
+    /// another tenant.
+    pub fn own_rate_key(&self, key: &str) -> Option<String> {
+        if let Some(queue) = self.limited_queue(key) {
+            return self.unqualified(&queue).map(|queue| LimitKey::queue(queue).stored());
+        }
+        let Some(tenant) = self.tenant().filter(|_| self.owns_names) else {
+            return Some(key.to_owned()).filter(|key| !self.owns_queues || !key.starts_with(['@', '+']));
+        };
+        let (owner, own) = key.strip_prefix('@')?.split_once('/')?;
+        (unescape(owner) == tenant).then(|| own.to_owned())
+    }
+
+    /// Moves the job's rate limit into the tenant's own keys. The limit of a queue that belongs to
+    /// the tenant is there already.
+    pub fn claim_limit(&self, job: &mut NewJob) {
+        let is_own = |limit: &RateLimit| self.owns_queues && limit.key.is_none();
+        if let Some(limit) = job.rate_limit.as_mut().filter(|limit| !is_own(limit)) {
+            let key = limit.key_in(&job.queue).stored();
+            if self.own_rate_key(&key).is_none() {
+                limit.key = Some(self.rate_key(&key));
+            }
+        }
+    }
+
+    /// Assigns a job to the tenant: a job without a tenant gets this one, including its limit's
+    /// key; a job of another tenant is refused.
+    pub fn claim(&self, job: &mut NewJob) -> Result<(), Foreign> {
+        let Some(tenant) = self.tenant() else { return Ok(()) };
+        match job.tenant.as_deref() {
+            Some(named) if named == tenant => {}
+            None if !job.names_tenant() => job.put_tenant(tenant),
+            _ => return Err(self.foreign("meta.tenant_id")),
+        }
+        self.claim_limit(job);
+        Ok(())
+    }
+
+    /// Creates the error for a job that names another tenant in `field`.
+    pub fn foreign(&self, field: &str) -> Foreign {
+        Foreign { tenant: self.tenant().unwrap_or_default().to_owned(), field: field.to_owned() }
+    }
+}
+
+/// Strips the tenant from a worker's name in the store.
+pub fn own_worker(name: &str) -> &str {
+    name.rsplit_once(OF_TENANT).map_or(name, |(_, own)| own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::RequestLimits;
+    use crate::domain::job::request::{Context, parse};
+
+    fn job(more: &str) -> NewJob {
+        parse(&format!(r#"{{"type":"a","args":[1.0]{more}}}"#), &RequestLimits::default(), &Context::default()).unwrap()
+    }
+
+    #[test]
+    fn a_job_becomes_the_callers_and_stays_the_same_otherwise() {
+        for (meta, expected) in [
+            ("", r#"{"tenant_id":"acme"}"#),
+            (r#","meta":{}"#, r#"{"tenant_id":"acme"}"#),
+            (r#","meta":{"x": 1e400}"#, r#"{"tenant_id":"acme","x": 1e400}"#),
+            (r#","meta":{"tenant_id": "acme"}"#, r#"{"tenant_id": "acme"}"#),
+        ] {
+            let mut job = job(meta);
+            let before = job.envelope.replace(job.meta(), "META");
+            Scope::of("acme").claim(&mut job).unwrap();
+            assert_eq!((job.meta(), job.args(), job.tenant.as_deref()), (expected, "[1.0]", Some("acme")));
+            assert_eq!(job.envelope.replace(job.meta(), "META"), before, "{meta}");
+        }
+    }
+
+    #[test]
+    fn a_job_of_another_tenant_is_refused() {
+        for meta in [
+            r#","meta":{"tenant_id":"beta"}"#,
+            r#","meta":{"tenant_id":null}"#,
+            r#","meta":{"tenant_id":"acme","tenant_id":"beta"}"#,
+            r#","options":{"metadata":{"tenant_id":"beta"}}"#,
+        ] {
+            let refused = Scope::of("acme").claim(&mut job(meta)).unwrap_err();
+            assert_eq!((refused.tenant.as_str(), refused.field.as_str()), ("acme", "meta.tenant_id"), "{meta}");
+            assert_eq!(Scope::ALL.claim(&mut job(meta)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn limits_and_workers_are_each_tenants_own() {
+        let (acme, slash) = (Scope::of("acme"), Scope::of("a/b"));
+        assert_eq!(acme.own_rate_key(&acme.rate_key("stripe")).as_deref(), Some("stripe"));
+        assert_eq!(slash.own_rate_key(&slash.rate_key("#q")).as_deref(), Some("#q"));
+        for foreign in ["stripe", "@beta/stripe", "@acme", "acme/stripe"] {
+            assert_eq!(acme.own_rate_key(foreign), None, "{foreign}");
+        }
+        assert_eq!(Scope::of("a").own_rate_key(&slash.rate_key("c")), None);
+        assert_ne!(Scope::of("a").rate_key("b/c"), slash.rate_key("c"));
+        let mut limited = job(r#","options":{"queue":"q","rate_limit":{"max_per_second":1}}"#);
+        for _ in 0..2 {
+            acme.claim(&mut limited).unwrap();
+            assert_eq!(limited.rate_limit.as_ref().unwrap().key.as_deref(), Some("@acme/#q"));
+        }
+        assert_ne!(acme.worker("w"), Scope::ALL.worker("w"));
+        assert_eq!((own_worker(&acme.worker("w")), own_worker("w")), ("w", "w"));
+    }
+
+    #[test]
+    fn a_request_that_names_a_tenant_shares_names_unless_there_are_namespaces() {
+        let shares = Scope::named("acme");
+        assert_eq!((shares.tenant(), shares.is_apart()), (Some("acme"), false));
+        assert_eq!((shares.worker("w").as_str(), shares.rate_key("k").as_str()), ("w", "k"));
+        assert_eq!((&*shares.qualified("q"), shares.unqualified("beta/q")), ("q", Some("beta/q")));
+
+        let (acme, default) = (shares.in_namespace(), Scope::named(DEFAULT).in_namespace());
+        for name in ["q", "a.b-c"] {
+            assert_eq!(acme.unqualified(&acme.qualified(name)), Some(name));
+            assert_eq!(default.unqualified(&default.qualified(name)), Some(name));
+        }
+        assert_eq!((&*acme.qualified("q"), &*default.qualified("q")), ("acme/q", "q"));
+        for foreign in ["q", "beta/q", "acme/b/q", "acme2/q", "acme"] {
+            assert_eq!(acme.unqualified(foreign), None, "{foreign}");
+        }
+        assert_eq!(default.unqualified("acme/q"), None);
+        assert_eq!((acme.rate_key("#q").as_str(), acme.rate_key("queue:q").as_str()), ("#acme/q", "@acme/queue:q"));
+        assert_eq!(acme.own_rate_key("#acme/q").as_deref(), Some("#q"));
+        for foreign in ["#q", "#beta/q", "queue:acme/q", "stripe", "@beta/stripe", "+acme:acme/q"] {
+            assert_eq!(acme.own_rate_key(foreign), None, "{foreign}");
+        }
+        for (key, own) in [
+            ("stripe", Some("stripe")),
+            ("#q", Some("#q")),
+            ("@acme/k", None),
+            ("#acme/q", None),
+            ("+acme:acme/q", None),
+        ] {
+            assert_eq!(default.own_rate_key(key).as_deref(), own, "{key}");
+        }
+        for scope in [&acme, &default] {
+            let reached =
+                [scope.qualified("beta/q"), scope.rate_key("@beta/k").into(), scope.worker("beta\u{1c}w").into()];
+            for (reached, foreign) in reached.iter().zip(["beta/q", "@beta/k", "beta\u{1c}w"]) {
+                assert_ne!(reached, foreign, "{scope:?}");
+            }
+            assert_eq!(scope.unqualified(&scope.qualified("b/q")), None);
+        }
+        assert_eq!(acme.known_worker(&acme.worker("w")), Some("w"));
+        assert_eq!((acme.known_worker("w"), default.known_worker(&acme.worker("w"))), (None, None));
+        assert_eq!((default.known_worker("w"), Scope::ALL.known_worker("w")), (Some("w"), Some("w")));
+    }
+
+    #[test]
+    fn who_names_no_tenant_is_the_default_tenants() {
+        assert!(Scope::ALL.admits(None) && Scope::ALL.admits(Some("x")));
+        assert!(Scope::of(DEFAULT).admits(None) && !Scope::of("acme").admits(None));
+        assert!(Scope::of("acme").admits(Some("acme")) && !Scope::of("acme").admits(Some("beta")));
+    }
+}

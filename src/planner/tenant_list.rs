@@ -1,0 +1,145 @@
+//! The tenants of a rule, as a sortable list.
+
+use super::RunnerRegistry;
+use crate::domain::fairness::wait_bound;
+use crate::domain::tenant::Weight;
+use crate::store::{Error, StagedTenant};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Maximum number of tenants read for one list; beyond it, the list is marked as truncated.
+const MOST: usize = 10_000;
+const PORTION: usize = 1000;
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Most staged jobs first.
+    #[default]
+    Pending,
+    /// Longest waiting first.
+    Oldest,
+    /// Largest weight first.
+    Weight,
+    Name,
+}
+
+impl Order {
+    /// Parses the name of an order.
+    pub fn from_name(name: &str) -> Option<Order> {
+        Some(match name {
+            "pending" => Order::Pending,
+            "oldest" => Order::Oldest,
+            "weight" => Order::Weight,
+            "name" => Order::Name,
+            _ => return None,
+        })
+    }
+}
+
+/// Tenants of a rule with staged jobs.
+pub struct TenantList {
+    tenants: Vec<(String, StagedTenant)>,
+    now: i64,
+    queues: HashMap<String, Whole>,
+    /// True if there are more tenants than were read.
+    pub truncated: bool,
+}
+
+/// Totals of one main queue, from which tenants' shares are computed.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    /// Sum of the weights of all waiting tenants, at all priorities.
+    weight: u64,
+    /// Sum of the weights of the listed tenants, each counted once.
+    listed_weight: u64,
+    promoted: u64,
+}
+
+impl TenantList {
+    /// Reads the tenants of a rule. Returns `None` if there is no such rule.
+    pub async fn read(registry: &RunnerRegistry, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
+        let known = registry.rules().known().await?;
+        if !known.has(name) {
+            return Ok(None);
+        }
+        let store = registry.store();
+        let status = store.rule_status(name, None).await?;
+        let mut list = TenantList { tenants: Vec::new(), now: status.now, queues: HashMap::new(), truncated: false };
+        for queue in &status.queues {
+            list.queues.insert(queue.queue.clone(), Whole { weight: queue.total_weight, ..Whole::default() });
+            let mut cursor = 0;
+            loop {
+                let (next, names) = store.tenant_names(name, &queue.queue, cursor, PORTION).await?;
+                let tenants = store.tenants(name, &queue.queue, &names).await?;
+                list.tenants.extend(tenants.into_iter().map(|tenant| (queue.queue.clone(), tenant)));
+                cursor = next;
+                if cursor == 0 || list.tenants.len() >= MOST {
+                    break;
+                }
+            }
+            list.truncated |= cursor != 0;
+        }
+        list.sort(order);
+        for (queue, tenant) in &list.tenants {
+            let whole = list.queues.entry(queue.clone()).or_default();
+            whole.promoted += tenant.promoted;
+            whole.listed_weight += u64::from(weight_of(tenant).thousandths());
+        }
+        Ok(Some(list))
+    }
+
+    fn sort(&mut self, order: Order) {
+        self.tenants.sort_by(|(_, left), (_, right)| {
+            let by = match order {
+                Order::Pending => right.staged.cmp(&left.staged),
+                Order::Oldest => left.oldest.unwrap_or(i64::MAX).cmp(&right.oldest.unwrap_or(i64::MAX)),
+                Order::Weight => right.weight.cmp(&left.weight),
+                Order::Name => std::cmp::Ordering::Equal,
+            };
+            by.then_with(|| left.name.cmp(&right.name))
+        });
+        // A scan may return a tenant twice while its table grows.
+        self.tenants.dedup_by(|(queue, tenant), (kept_queue, kept)| queue == kept_queue && tenant.name == kept.name);
+    }
+
+    /// Returns the number of tenants.
+    pub fn len(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Returns true if there are no tenants.
+    pub fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
+    }
+
+    /// Returns a part of the list.
+    pub fn page(&self, offset: usize, limit: usize) -> Vec<Value> {
+        self.tenants.iter().skip(offset).take(limit).map(|(queue, tenant)| self.show(queue, tenant)).collect()
+    }
+
+    fn show(&self, queue: &str, tenant: &StagedTenant) -> Value {
+        let weight = weight_of(tenant);
+        let whole = self.queues.get(queue).copied().unwrap_or_default();
+        let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        json!({
+            "tenant_id": tenant.name,
+            "queue": queue,
+            "pending": tenant.staged,
+            "oldest_age_ms": tenant.oldest.map(|since| (self.now - since).max(0)),
+            "weight": tenant.weight.as_f64(),
+            "held": tenant.weight.is_held(),
+            "awaits_weight": tenant.is_unknown,
+            "weight_age_ms": (tenant.asked > 1).then(|| (self.now - tenant.asked).max(0)),
+            "promoted_total": tenant.promoted,
+            "share": of(tenant.promoted, whole.promoted),
+            "expected_share": of(u64::from(weight.thousandths()), if self.truncated { whole.weight } else { whole.listed_weight }),
+            "wait_bound_jobs": wait_bound(whole.weight, weight),
+        })
+    }
+}
+
+/// Returns the weight that determines a tenant's share: 0 until the webhook has returned it.
+fn weight_of(tenant: &StagedTenant) -> Weight {
+    if tenant.is_unknown { Weight::HELD } else { tenant.weight }
+}

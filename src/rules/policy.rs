@@ -1,0 +1,177 @@
+//! The active dispatch policy: that of the configuration file plus changes made at run time. It is
+//! stored with the plan rules, under the same version.
+
+use super::rulebook::ATTEMPTS;
+use super::{Known, Removed, Rulebook, Source};
+use crate::config;
+use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
+use crate::store::Error;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A policy, and the parts of it that were changed at run time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub policy: Policy,
+    /// Names of pools that were set at run time.
+    pub pools: BTreeSet<String>,
+    /// True if the defaults or the settings of queues were changed at run time.
+    pub scheduling: bool,
+}
+
+impl Held {
+    /// Parses the text written by [`Held::document`]. An empty text is the default policy.
+    pub(super) fn from_document(text: &str) -> Held {
+        if text.is_empty() {
+            return Held::default();
+        }
+        let document: Value = serde_json::from_str(text).unwrap_or_default();
+        let policy = config::policy_from_json(document["policy"].clone()).unwrap_or_else(|problems| {
+            tracing::error!(
+                ?problems,
+                "cannot parse the stored dispatch policy; its pools and type limits are unknown to this process"
+            );
+            Policy::default()
+        });
+        let names = document["pools"].as_array().into_iter().flatten();
+        Held {
+            policy,
+            pools: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            scheduling: document["scheduling"] == true,
+        }
+    }
+
+    fn document(&self) -> String {
+        json!({"policy": self.policy.to_json(), "pools": self.pools, "scheduling": self.scheduling}).to_string()
+    }
+
+    /// Returns the source of a pool.
+    pub fn source_of(&self, pool: &str) -> Source {
+        if self.pools.contains(pool) { Source::Api } else { Source::File }
+    }
+
+    /// Returns the source of the defaults and the settings of queues.
+    pub fn scheduling_source(&self) -> Source {
+        if self.scheduling { Source::Api } else { Source::File }
+    }
+
+    /// Returns the policy with a pool that is set at run time.
+    fn with(&self, pool: &Pool) -> Result<Held, PolicyRefused> {
+        let mut held = self.clone();
+        held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Conflicts)?;
+        held.pools.insert(pool.name.clone());
+        Ok(held)
+    }
+
+    /// Returns the policy of the file with the changes made at run time.
+    fn on_top_of(&self, file: &Policy) -> Held {
+        let mut held = Held { policy: file.clone(), ..self.clone() };
+        if self.scheduling {
+            held.policy.starvation = self.policy.starvation;
+            held.policy.tenant_fairness = self.policy.tenant_fairness.clone();
+            held.policy.queues = self.policy.queues.clone();
+        }
+        for name in &self.pools {
+            let pool = self.policy.pool(name).cloned();
+            if pool.is_none_or(|pool| held.policy.set_pool(pool).is_err()) {
+                tracing::warn!(
+                    pool = name,
+                    "dropped a pool set at run time because it conflicts with the configuration file"
+                );
+                held.pools.remove(name);
+            }
+        }
+        held
+    }
+}
+
+/// The reason for which a change of the policy was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyRefused {
+    /// The pool conflicts with other pools.
+    #[error("the pool conflicts with other pools")]
+    Conflicts(Vec<PoolConflict>),
+    /// A pool of that name exists.
+    #[error("pool {0:?} already exists")]
+    Exists(String),
+    /// The request is invalid.
+    #[error("invalid scheduling settings")]
+    Mistakes(Vec<config::Problem>),
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl Rulebook {
+    /// Applies the file's policy, keeping the changes made at run time.
+    pub(super) async fn start_policy(&self) -> Result<Arc<Known>, Error> {
+        self.change_policy(false, |held| Ok(held.on_top_of(&self.inner.policy))).await
+    }
+
+    /// Adds a pool or replaces the one of that name. Returns true if it is new.
+    pub async fn put_pool(&self, pool: Pool) -> Result<bool, PolicyRefused> {
+        let is_new = self.reload().await?.dispatch.policy.pool(&pool.name).is_none();
+        self.change_policy(true, |held| held.with(&pool)).await?;
+        Ok(is_new)
+    }
+
+    /// Adds a pool. Fails if one of that name exists.
+    pub async fn add_pool(&self, pool: Pool) -> Result<(), PolicyRefused> {
+        self.reload().await?;
+        let add = |held: &Held| match held.policy.pool(&pool.name) {
+            Some(_) => Err(PolicyRefused::Exists(pool.name.clone())),
+            None => held.with(&pool),
+        };
+        self.change_policy(true, add).await.map(drop)
+    }
+
+    /// Removes a pool, or the run-time changes to a pool of the file.
+    pub async fn remove_pool(&self, name: &str) -> Result<Removed, Error> {
+        let known = self.reload().await?;
+        let in_file = self.inner.policy.pool(name).is_some();
+        match (known.dispatch.policy.pool(name), known.dispatch.pools.contains(name)) {
+            (None, _) => return Ok(Removed::Unknown),
+            (Some(_), false) => return Ok(Removed::InFile),
+            (Some(_), true) => {}
+        }
+        self.change_policy::<Error>(true, |held| {
+            let mut held = held.clone();
+            held.pools.remove(name);
+            held.policy.remove_pool(name);
+            Ok(held.on_top_of(&self.inner.policy))
+        })
+        .await?;
+        Ok(if in_file { Removed::Restored } else { Removed::Gone })
+    }
+
+    /// Changes the defaults and the settings of queues according to a request body.
+    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<Known>, PolicyRefused> {
+        self.reload().await?;
+        self.change_policy(true, |held| {
+            let policy = config::scheduling_from_json(change.clone(), &held.policy).map_err(PolicyRefused::Mistakes)?;
+            Ok(Held { policy, scheduling: true, ..held.clone() })
+        })
+        .await
+    }
+
+    /// Applies a change, and repeats it if another process changed the policy meanwhile.
+    async fn change_policy<E: From<Error>>(
+        &self,
+        tells: bool,
+        change: impl Fn(&Held) -> Result<Held, E>,
+    ) -> Result<Arc<Known>, E> {
+        for _ in 0..ATTEMPTS {
+            let before = self.read().await?;
+            let new = change(&before.dispatch)?;
+            if new == before.dispatch {
+                return Ok(before);
+            }
+            let (store, old) = (&self.inner.store, &before.dispatch.policy);
+            let told = if tells { rebalance::changes(old, &new.policy) } else { Vec::new() };
+            if store.replace_policy(&before.version, &new.policy, &new.document(), &told).await? {
+                return Ok(self.read().await?);
+            }
+        }
+        Err(Error::Busy.into())
+    }
+}
