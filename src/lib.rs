@@ -3,8 +3,8 @@
 //!
 //! The modules, from the bottom up; each one uses only modules listed before it:
 //!
-//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config`
-//!   itself uses the types of `domain`.
+//! - [`clock`], [`backoff`], [`config`], [`telemetry`] – time, delays, settings, logs and metrics. Used
+//!   by all; `config` itself uses the types of `domain`.
 //! - [`domain`] – jobs, tenants, plans and limits as data, and the arithmetic of fairness. Pure: no
 //!   I/O, no clock, no tokio.
 //! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests.
@@ -25,6 +25,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod background;
+pub mod backoff;
 pub mod cli;
 pub mod clock;
 pub mod config;
