@@ -101,7 +101,8 @@ async fn counts_of_a_failed_answer_are_reverted_and_those_of_its_group_are_kept(
 
     let before = script_calls(&app).await;
     let ids = ordinary[..15].iter().chain([&broken]).chain(&ordinary[15..]);
-    let statuses: Vec<u16> = join_all(ids.map(|id| app.client.ack(id))).await.iter().map(|answer| answer.status).collect();
+    let statuses: Vec<u16> =
+        join_all(ids.map(|id| app.client.ack(id))).await.iter().map(|answer| answer.status).collect();
     assert!(script_calls(&app).await - before < 31, "the answers went in groups");
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 30, "{statuses:?}");
     assert_eq!(statuses[15], 500);
