@@ -7,7 +7,7 @@
 use crate::domain::cron::CronJob;
 use crate::domain::job::RequestLimits;
 use crate::enqueue::EnqueueService;
-use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, Store, StoredCron};
+use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, RetimedCron, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -74,11 +74,11 @@ impl CronRunner {
         let earlier = |stored: &StoredCron| {
             let (before, cron) = (stored.next?, CronJob::stored(&stored.document).ok()?);
             let after = cron.timing.next_wake(table.now, table.now)?;
-            (after < before).then(|| (stored.name.clone(), before, after))
+            (after < before).then(|| RetimedCron { name: stored.name.clone(), before, after })
         };
-        let times: Vec<_> = table.crons.iter().filter_map(earlier).collect();
-        self.store.retime_crons(&times, outdated).await?;
-        tracing::info!(crons = times.len(), "clock was set back; recomputed the next times of crons");
+        let crons: Vec<_> = table.crons.iter().filter_map(earlier).collect();
+        self.store.retime_crons(&crons, outdated).await?;
+        tracing::info!(crons = crons.len(), "clock was set back; recomputed the next times of crons");
         Ok(())
     }
 

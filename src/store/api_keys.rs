@@ -6,6 +6,7 @@ use super::{Error, Store, reply};
 use crate::auth::{ApiKey, Digest, Role};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::json;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of stored keys. Every process keeps all of them in memory.
 const MOST: usize = 1000;
@@ -34,12 +35,44 @@ pub enum AddKeyOutcome {
 }
 
 /// The outcome of revoking a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum RevokeKeyOutcome {
     Revoked,
     Missing,
     /// It is the last key that can manage keys.
     Last,
+}
+
+#[derive(Serialize)]
+struct KeyAdd<'a> {
+    id: &'a str,
+    digest: &'a str,
+    role: &'a str,
+    tenant: &'a str,
+    name: &'a str,
+    managed: bool,
+    most_of_name: usize,
+    most: usize,
+    active: bool,
+    by: &'a str,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KeyAdded {
+    Added,
+    Full,
+    Differs,
+    Many,
+    NoAdmin,
+}
+
+#[derive(Serialize)]
+struct KeyRevoke<'a> {
+    id: &'a str,
+    managed: bool,
+    by: &'a str,
 }
 
 impl Store {
@@ -64,36 +97,32 @@ impl Store {
     pub async fn add_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<AddKeyOutcome, Error> {
         let same_name = configured.iter().filter(|other| other.name == key.name).count();
         let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
-        let managed = configured.iter().any(ApiKey::can_manage_keys);
-        let tenant = key.tenant.as_deref().map(escape).unwrap_or_default();
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(key.id()).arg(key.digest.text()).arg(key.role.name()).arg(&tenant);
-            command.arg(&key.name).arg(u8::from(managed)).arg(of_name).arg(MOST);
-            command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
+        let args = KeyAdd {
+            id: &key.id(),
+            digest: &key.digest.text(),
+            role: key.role.name(),
+            tenant: &key.tenant.as_deref().map(escape).unwrap_or_default(),
+            name: &key.name,
+            managed: configured.iter().any(ApiKey::can_manage_keys),
+            most_of_name: of_name,
+            most: MOST,
+            active: !configured.is_empty(),
+            by: &json::quoted(by),
         };
-        match reply::text(KEY_ADD.call(&self.core.connection, fill).await?, "key_add")?.as_str() {
-            "ok" => Ok(AddKeyOutcome::Added),
-            "full" => Ok(AddKeyOutcome::Full { most: MOST }),
-            "differs" => Ok(AddKeyOutcome::Differs),
-            "many" => Ok(AddKeyOutcome::Many),
-            "admin" => Ok(AddKeyOutcome::NoAdmin),
-            _ => Err(Error::unreadable("key_add")),
-        }
+        Ok(match KEY_ADD.call_packed(&self.core, &args).await? {
+            KeyAdded::Added => AddKeyOutcome::Added,
+            KeyAdded::Full => AddKeyOutcome::Full { most: MOST },
+            KeyAdded::Differs => AddKeyOutcome::Differs,
+            KeyAdded::Many => AddKeyOutcome::Many,
+            KeyAdded::NoAdmin => AddKeyOutcome::NoAdmin,
+        })
     }
 
     /// Revokes a key by its id, on behalf of `by`. A configured key that can manage keys allows
     /// revoking the last stored one.
     pub async fn revoke_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<RevokeKeyOutcome, Error> {
         let managed = configured.iter().any(ApiKey::can_manage_keys);
-        let fill = |command: &mut redis::Cmd, again: bool| {
-            self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
-        };
-        match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?, "key_revoke")?.as_str() {
-            "ok" => Ok(RevokeKeyOutcome::Revoked),
-            "missing" => Ok(RevokeKeyOutcome::Missing),
-            "last" => Ok(RevokeKeyOutcome::Last),
-            _ => Err(Error::unreadable("key_revoke")),
-        }
+        KEY_REVOKE.call_packed(&self.core, &KeyRevoke { id, managed, by: &json::quoted(by) }).await
     }
 }
 

@@ -1,10 +1,11 @@
 //! Comparison of stored counts with the leases, which define what runs.
 
 use super::script::AUDIT;
-use super::{Error, Store, reply};
+use super::{Error, Store};
+use serde::{Deserialize, Serialize};
 
 /// A count that disagrees with the leases.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Difference {
     /// The kind of count: `slot`, `held`, `lease`, `active`, `blocked` or `tenant`.
     pub what: String,
@@ -21,6 +22,21 @@ pub struct Audit {
     pub differences: Vec<Difference>,
 }
 
+#[derive(Serialize)]
+struct AuditArgs<'a> {
+    what: &'a str,
+    cursor: &'a str,
+    repairs: bool,
+    most: usize,
+}
+
+#[derive(Deserialize)]
+struct AuditReply {
+    cursor: String,
+    compared: u64,
+    differences: Vec<Difference>,
+}
+
 impl Store {
     /// Compares every count with the leases, one portion per call, and awaits `pause` after each.
     /// With `repair`, corrects the counts that differ. Some counts can only be compared in a single
@@ -30,13 +46,11 @@ impl Store {
         for what in ["leases", "limits", "pools", "queues", "tenants"] {
             let mut cursor = "0".to_owned();
             loop {
-                let fill = |command: &mut redis::Cmd, _: bool| {
-                    self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair)).arg(most_at_once);
-                };
-                let [next, compared, found] = reply::parts(AUDIT.call(&self.core.connection, fill).await?, "audit")?;
-                audit.compared += reply::number(compared, "audit")? as u64;
-                audit.differences.extend(reply::texts(found, "audit")?.chunks_exact(4).map(difference));
-                cursor = reply::text(next, "audit")?;
+                let args = AuditArgs { what, cursor: &cursor, repairs: repair, most: most_at_once };
+                let portion: AuditReply = AUDIT.call_packed(&self.core, &args).await?;
+                audit.compared += portion.compared;
+                audit.differences.extend(portion.differences);
+                cursor = portion.cursor;
                 pause().await;
                 if cursor == "0" {
                     break;
@@ -45,9 +59,4 @@ impl Store {
         }
         Ok(audit)
     }
-}
-
-fn difference(words: &[String]) -> Difference {
-    let number = |index: usize| words[index].parse().unwrap_or(0);
-    Difference { what: words[0].clone(), name: words[1].clone(), counted: number(2), real: number(3) }
 }

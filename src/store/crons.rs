@@ -1,13 +1,12 @@
 //! Crons: registered under a name, and fired at most once for each scheduled time.
 
 use super::jobs::{self, Enqueued};
-use super::reply;
 use super::script::{CRON_FIRE, CRON_LIST, CRON_REGISTER, CRON_REMOVE, CRON_RETIME};
-use super::{Error, Store, or_empty};
+use super::{Error, Store};
 use crate::domain::cron::CronJob;
 use crate::domain::job::{NewJob, Record};
 use crate::domain::json;
-use redis::Value;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Largest number of crons. All of them may be due in the same minute.
@@ -17,7 +16,7 @@ pub const MOST_CRONS: usize = 10_000;
 const RETIMED_A_CALL: usize = 1000;
 
 /// A cron as it is stored.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct StoredCron {
     /// The name in the store, with the namespace of the tenant that registered it.
     pub name: String,
@@ -34,7 +33,7 @@ pub struct StoredCron {
 }
 
 /// A page of crons, read at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct CronPage {
     /// The store's time in milliseconds.
     pub now: i64,
@@ -49,7 +48,8 @@ pub struct CronPage {
 }
 
 /// The outcome of registering a cron.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum RegisterCronOutcome {
     Created,
     Changed,
@@ -89,6 +89,69 @@ pub enum FireCronOutcome {
     Skipped { why: String, job: Option<String> },
 }
 
+#[derive(Serialize)]
+struct CronRegister<'a> {
+    name: &'a str,
+    before: Option<&'a str>,
+    version: &'a str,
+    document: &'a str,
+    timing: &'a str,
+    next: Option<i64>,
+    most: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum CronList<'a> {
+    One { name: &'a str },
+    Due { most: usize },
+    Page { offset: usize, limit: usize, enabled: Option<bool> },
+}
+
+/// A cron whose next time changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RetimedCron {
+    pub name: String,
+    /// The next time as it was read.
+    pub before: i64,
+    pub after: i64,
+}
+
+#[derive(Serialize)]
+struct CronRetime<'a> {
+    /// The shift of the clock for which all next times are correct after this call.
+    shift: Option<&'a str>,
+    crons: &'a [RetimedCron],
+}
+
+#[derive(Serialize)]
+struct CronFire<'a> {
+    name: &'a str,
+    version: &'a str,
+    at: Option<i64>,
+    next: Option<i64>,
+    overlap: &'a str,
+    expression: &'a str,
+    no_job: Option<&'a str>,
+    r#type: &'a str,
+    queue: &'a str,
+    id: Option<&'a str>,
+    rules: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Fired {
+    /// The answer to the request with the job.
+    Answer(String),
+    Gone,
+    Stale,
+    Skipped {
+        reason: String,
+        job: Option<String>,
+    },
+}
+
 impl Store {
     /// Registers a cron. With `version`, replaces the cron if it still has that version. `next` is
     /// its next time in milliseconds; `None` if it is disabled.
@@ -98,27 +161,27 @@ impl Store {
         version: Option<&str>,
         next: Option<i64>,
     ) -> Result<RegisterCronOutcome, Error> {
-        let (new, name) = (crate::domain::job::id::generate(), self.scope.qualified(&cron.name));
-        let answer = CRON_REGISTER
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(&*name).arg(version.unwrap_or_default()).arg(&new);
-                command.arg(cron.document()).arg(cron.timing_text()).arg(or_empty(next.map(|at| at as u64)));
-                command.arg(MOST_CRONS);
-            })
-            .await?;
-        match reply::text(answer, "cron_register")?.as_str() {
-            "created" => Ok(RegisterCronOutcome::Created),
-            "changed" => Ok(RegisterCronOutcome::Changed),
-            "stale" => Ok(RegisterCronOutcome::Stale),
-            "full" => Ok(RegisterCronOutcome::Full),
-            _ => Err(Error::unreadable("cron_register")),
-        }
+        let args = CronRegister {
+            name: &self.scope.qualified(&cron.name),
+            before: version,
+            version: &crate::domain::job::id::generate(),
+            document: &cron.document(),
+            timing: &cron.timing_text(),
+            next,
+            most: MOST_CRONS,
+        };
+        CRON_REGISTER.call_packed(&self.core, &args).await
     }
 
     /// Removes a cron. Jobs that it enqueued stay.
     pub async fn remove_cron(&self, name: &str) -> Result<(), Error> {
-        let name = self.scope.qualified(name);
-        CRON_REMOVE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
+        #[derive(Serialize)]
+        struct CronRemove<'a> {
+            name: &'a str,
+        }
+        let _existed: bool =
+            CRON_REMOVE.call_packed(&self.core, &CronRemove { name: &self.scope.qualified(name) }).await?;
+        Ok(())
     }
 
     /// Disables a cron until it is registered again, by clearing its next time.
@@ -130,21 +193,16 @@ impl Store {
 
     /// Returns a cron by its name; the page is empty if there is none.
     pub async fn cron(&self, name: &str) -> Result<CronPage, Error> {
-        self.cron_page(&["one", &self.scope.qualified(name)]).await
+        self.cron_page(&CronList::One { name: &self.scope.qualified(name) }).await
     }
 
     /// Returns a page of crons, sorted by name. `enabled` selects enabled or disabled ones.
     pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<CronPage, Error> {
-        let which = match enabled {
-            None => "",
-            Some(true) => "on",
-            Some(false) => "off",
-        };
         if !self.scope.owns_queues() {
-            return self.cron_page(&["page", &offset.to_string(), &limit.to_string(), which]).await;
+            return self.cron_page(&CronList::Page { offset, limit, enabled }).await;
         }
         // The store has one list for all tenants, so filter and page here.
-        let mut page = self.cron_page(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
+        let mut page = self.cron_page(&CronList::Page { offset: 0, limit: MOST_CRONS, enabled }).await?;
         page.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
         page.total = page.crons.len();
         page.crons = page.crons.into_iter().skip(offset).take(limit).collect();
@@ -153,87 +211,56 @@ impl Store {
 
     /// Returns crons that are due, the longest overdue first.
     pub async fn due_crons(&self, limit: usize) -> Result<CronPage, Error> {
-        self.cron_page(&["due", &limit.to_string()]).await
+        self.cron_page(&CronList::Due { most: limit }).await
     }
 
-    /// Moves crons to earlier times: `(name, next time as read, new time)` each. Skips crons that
-    /// were fired or changed since they were read. `outdated` is [`CronPage::outdated`]; the last
-    /// call records that all next times are correct again.
-    pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
-        let mut portions = times.chunks(RETIMED_A_CALL).peekable();
+    /// Moves crons to earlier times. Skips crons that were fired or changed since they were read.
+    /// `outdated` is [`CronPage::outdated`]; the last call records that all next times are correct
+    /// again.
+    pub async fn retime_crons(&self, crons: &[RetimedCron], outdated: &str) -> Result<(), Error> {
+        let mut portions = crons.chunks(RETIMED_A_CALL).peekable();
         loop {
-            let portion = portions.next().unwrap_or_default();
-            let done = if portions.peek().is_none() { outdated } else { "" };
-            let fill = |command: &mut redis::Cmd, _: bool| {
-                self.core.begin(command).arg(done);
-                portion.iter().for_each(|(name, before, after)| _ = command.arg(name).arg(before).arg(after));
-            };
-            CRON_RETIME.call(&self.core.connection, fill).await?;
-            if !done.is_empty() {
+            let crons = portions.next().unwrap_or_default();
+            let is_last = portions.peek().is_none();
+            let args = CronRetime { shift: is_last.then_some(outdated), crons };
+            let _changed: u64 = CRON_RETIME.call_packed(&self.core, &args).await?;
+            if is_last {
                 return Ok(());
             }
         }
     }
 
-    async fn cron_page(&self, words: &[&str]) -> Result<CronPage, Error> {
-        let answer =
-            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
-        let mut parts = reply::array(answer, "cron_list")?.into_iter();
-        let mut next = || parts.next().unwrap_or(Value::Nil);
-        let mut page = CronPage {
-            now: reply::number(next(), "cron_list")?,
-            first: time(&reply::text(next(), "cron_list")?),
-            total: reply::number(next(), "cron_list")? as usize,
-            outdated: Some(reply::text(next(), "cron_list")?).filter(|shift| !shift.is_empty()),
-            crons: Vec::new(),
-        };
-        while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {
-            let fields = reply::texts(fields, "cron_list")?;
-            let [document, version, created, last, runs, _job] =
-                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("cron_list"))?;
-            page.crons.push(StoredCron {
-                name: reply::text(name, "cron_list")?,
-                document,
-                version,
-                created: reply::parse(&created, "cron_list")?,
-                next: time(&reply::text(score, "cron_list")?),
-                last: time(&last),
-                runs: runs.parse().unwrap_or(0),
-            });
-        }
-        Ok(page)
+    async fn cron_page(&self, which: &CronList<'_>) -> Result<CronPage, Error> {
+        CRON_LIST.call_packed(&self.core, which).await
     }
 
     /// Fires a cron: stores its job, or records the reason for having none, and sets the next time,
     /// all in one step.
     pub async fn fire_cron(&self, firing: &Firing<'_>, prepared: PreparedCronJob) -> Result<FireCronOutcome, Error> {
-        let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
-        let expression = json::quoted(&firing.cron.expression);
-        let kind = firing.cron.kind();
-        let (request, why) = match prepared {
-            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), ""),
-            Err(why) => (None, why),
+        let (request, no_job) = match prepared {
+            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), None),
+            Err(reason) => (None, Some(reason)),
         };
-        let answer = CRON_FIRE
-            .call(&self.core.connection, |command, again| {
-                self.core.begin(command).arg(firing.name).arg(firing.version);
-                command
-                    .arg(at(firing.at))
-                    .arg(at(firing.next))
-                    .arg(firing.cron.overlap.name())
-                    .arg(&expression)
-                    .arg(why);
-                let job = request.as_ref().and_then(jobs::EnqueueRequest::first);
-                command.arg(job.map_or(&*kind, |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
-                request.iter().for_each(|request| jobs::push_request(command, request, again));
-            })
-            .await?;
-        let mut parts = reply::array(answer, "cron_fire")?.into_iter();
-        let tag = reply::text(parts.next().unwrap_or(Value::Nil), "cron_fire")?;
-        let mut next = || parts.next().unwrap_or(Value::Nil);
-        match (tag.as_str(), request) {
-            ("ok", Some(request)) => {
-                match jobs::enqueued(&self.core, "cron_fire", &reply::text(next(), "cron_fire")?, request.jobs)? {
+        let (job, kind) = (request.as_ref().and_then(jobs::EnqueueRequest::first), firing.cron.kind());
+        let args = CronFire {
+            name: firing.name,
+            version: firing.version,
+            at: firing.at,
+            next: firing.next,
+            overlap: firing.cron.overlap.name(),
+            expression: &json::quoted(&firing.cron.expression),
+            no_job,
+            r#type: job.map_or(&*kind, |job| &job.kind),
+            queue: job.map_or("", |job| &job.queue),
+            id: job.map(|job| &*job.id),
+            rules: request.as_ref().map(jobs::EnqueueRequest::rules),
+        };
+        let push = |command: &mut redis::Cmd, again: bool| {
+            request.iter().for_each(|request| jobs::push_request(command, request, again));
+        };
+        match (CRON_FIRE.call_packed_with_words(&self.core, &args, push).await?, request) {
+            (Fired::Answer(answer), Some(request)) => {
+                match jobs::enqueued(&self.core, "cron_fire", &answer, request.jobs)? {
                     Enqueued::Stored(records) => {
                         let record = records.into_iter().next().ok_or_else(|| Error::unreadable("cron_fire"))?;
                         Ok(FireCronOutcome::Stored(Box::new(record)))
@@ -242,21 +269,10 @@ impl Store {
                     _ => Err(Error::unreadable("cron_fire")),
                 }
             }
-            ("gone", _) => Ok(FireCronOutcome::Gone),
-            ("stale", _) => Ok(FireCronOutcome::Stale),
-            ("skipped", _) => {
-                let why = reply::text(next(), "cron_fire")?;
-                Ok(FireCronOutcome::Skipped {
-                    why,
-                    job: Some(reply::text(next(), "cron_fire")?).filter(|job| !job.is_empty()),
-                })
-            }
-            _ => Err(Error::unreadable("cron_fire")),
+            (Fired::Answer(_), None) => Err(Error::unreadable("cron_fire")),
+            (Fired::Gone, _) => Ok(FireCronOutcome::Gone),
+            (Fired::Stale, _) => Ok(FireCronOutcome::Stale),
+            (Fired::Skipped { reason, job }, _) => Ok(FireCronOutcome::Skipped { why: reason, job }),
         }
     }
-}
-
-/// Parses a time in milliseconds. `None` if the text is empty or infinite.
-fn time(text: &str) -> Option<i64> {
-    text.parse::<f64>().ok().filter(|at| at.is_finite()).map(|at| at as i64)
 }

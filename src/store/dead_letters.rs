@@ -1,10 +1,11 @@
 //! Dead letters: jobs that used up their attempts and whose retry policy keeps them for inspection.
 
-use super::reply::{self, Outcome};
+use super::reply::{self, JobReply, Outcome};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
-use crate::domain::job::Record;
+use crate::domain::job::{Record, id};
 use crate::domain::tenant::Scope;
+use serde::{Deserialize, Serialize};
 
 /// A filter for dead letters.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,8 @@ pub struct DeadLetterFilter {
 }
 
 /// The outcome of deleting a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum Deleted {
     Done,
     Missing,
@@ -38,6 +40,21 @@ impl DeadLetterFilter {
     fn is_by_time_only(&self) -> bool {
         self.queue.is_none() && self.kind.is_none() && self.error_type.is_none()
     }
+}
+
+#[derive(Serialize)]
+struct JobRetry<'a> {
+    id: &'a str,
+    op: &'a str,
+    tenant: &'a str,
+    any: bool,
+}
+
+#[derive(Serialize)]
+struct JobDelete<'a> {
+    id: &'a str,
+    tenant: &'a str,
+    any: bool,
 }
 
 impl Store {
@@ -105,7 +122,8 @@ impl Store {
     /// Makes a dead letter available again and resets its attempts; with `any`, also any other
     /// discarded or cancelled job.
     pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
-        self.change(&JOB_RETRY, id, u8::from(any)).await
+        let args = JobRetry { id, op: &id::generate(), tenant: &self.scope.word(), any };
+        JOB_RETRY.call_packed::<JobReply>(&self.core, &args).await?.outcome("job_retry")
     }
 
     /// Deletes a dead letter. Returns false if there was none.
@@ -115,14 +133,6 @@ impl Store {
 
     /// Deletes a dead letter; with `any`, also any other job that has ended.
     pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
-        let fill = |command: &mut redis::Cmd, again: bool| {
-            self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
-        };
-        let answer = reply::texts(JOB_DELETE.call(&self.core.connection, fill).await?, "job_delete")?;
-        Ok(match answer.first().map(String::as_str) {
-            Some("ok") => Deleted::Done,
-            Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),
-            _ => Deleted::Missing,
-        })
+        JOB_DELETE.call_packed(&self.core, &JobDelete { id, tenant: &self.scope.word(), any }).await
     }
 }

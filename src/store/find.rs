@@ -1,10 +1,10 @@
 //! Job search for people. There is no index, so a search scans all jobs in portions.
 
-use super::reply;
 use super::script::JOB_SEARCH;
 use super::{Error, QueueStats, ScanCursor, Store};
 use crate::domain::escape::escape;
 use crate::domain::job::State;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Number of keys that one call scans; bounds how long the call occupies Redis.
@@ -31,7 +31,7 @@ pub struct JobFilter {
 }
 
 /// A job that matches a search.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct FoundJob {
     pub id: String,
     pub queue: String,
@@ -39,6 +39,26 @@ pub struct FoundJob {
     pub created: i64,
     pub due: Option<i64>,
     pub priority: i64,
+}
+
+#[derive(Serialize)]
+struct JobSearch<'a> {
+    cursor: Option<String>,
+    keys: usize,
+    queue: Option<&'a str>,
+    states: Vec<&'a str>,
+    r#type: Option<&'a str>,
+    since: Option<i64>,
+    til: Option<i64>,
+    tenant: Option<String>,
+    most: Option<usize>,
+    ids: &'a [String],
+}
+
+#[derive(Deserialize)]
+struct SearchedJobs {
+    cursor: Option<String>,
+    jobs: Vec<FoundJob>,
 }
 
 impl Store {
@@ -93,33 +113,27 @@ impl Store {
     ) -> Result<(ScanCursor, Vec<FoundJob>), Error> {
         // A scope with a tenant limits the search to that tenant's jobs.
         let tenant = match (self.scope.tenant(), filter.tenant.as_deref()) {
-            (Some(own), Some(wanted)) if own != wanted => return Ok((ScanCursor::behind(""), Vec::new())),
-            (own, wanted) => own.or(wanted).map(escape).unwrap_or_default(),
+            (Some(own), Some(wanted)) if own != wanted => return Ok((ScanCursor::behind(None), Vec::new())),
+            (own, wanted) => own.or(wanted).map(escape),
         };
-        let queue = filter.queue.as_deref().map(|queue| self.scope.qualified(queue)).unwrap_or_default();
-        let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
-        let states = states.join(" ");
-        let time = |time: Option<i64>| time.map(|ms| ms.to_string()).unwrap_or_default();
-        let answer = JOB_SEARCH
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(cursor.word()).arg(PORTION).arg(&*queue);
-                command.arg(&states).arg(filter.kind.as_deref().unwrap_or_default());
-                command.arg(time(filter.since)).arg(time(filter.until)).arg(&tenant);
-                command.arg(most.map(|most| most.to_string()).unwrap_or_default()).arg(&cursor.rest);
-            })
-            .await?;
-        let mut words = reply::texts(answer, "job_search")?.into_iter();
-        let next = words.next().ok_or_else(|| Error::unreadable("job_search"))?;
-        let words: Vec<String> = words.collect();
-        let found = words.chunks_exact(6).map(|job| FoundJob {
-            id: job[0].clone(),
-            state: job[1].clone(),
-            created: job[2].parse().unwrap_or(0),
-            due: job[3].parse().ok(),
-            priority: job[4].parse().unwrap_or(0),
-            queue: self.scope.unqualified(&job[5]).unwrap_or(&job[5]).to_owned(),
-        });
-        Ok((ScanCursor::behind(&next), found.collect()))
+        let queue = filter.queue.as_deref().map(|queue| self.scope.qualified(queue));
+        let args = JobSearch {
+            cursor: cursor.word(),
+            keys: PORTION,
+            queue: queue.as_deref(),
+            states: filter.states.iter().map(|state| state.name()).collect(),
+            r#type: filter.kind.as_deref(),
+            since: filter.since,
+            til: filter.until,
+            tenant,
+            most,
+            ids: &cursor.rest,
+        };
+        let mut found: SearchedJobs = JOB_SEARCH.call_packed(&self.core, &args).await?;
+        for job in &mut found.jobs {
+            job.queue = self.scope.unqualified(&job.queue).unwrap_or(&job.queue).to_owned();
+        }
+        Ok((ScanCursor::behind(found.cursor.as_deref()), found.jobs))
     }
 }
 

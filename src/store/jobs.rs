@@ -2,14 +2,15 @@
 
 use super::batch::BatchCommand;
 use super::codec::wire;
-use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
+use super::reply::{self, JobReply, Outcome};
+use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ};
 use super::{Core, Error, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::{NewJob, Record};
 use crate::domain::limit::OnLimit;
 use crate::domain::time::At;
 use redis::Cmd;
+use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,11 @@ impl EnqueueRequest {
     pub(super) fn new(jobs: Vec<NewJob>, rules: Arc<str>) -> EnqueueRequest {
         let own_ids = jobs.iter().any(|job| job.own_id);
         EnqueueRequest { jobs, op: if own_ids { crate::domain::job::id::generate() } else { String::new() }, rules }
+    }
+
+    /// Returns the version of the plan rules that the jobs were prepared under.
+    pub(super) fn rules(&self) -> &str {
+        &self.rules
     }
 
     /// Returns the first job.
@@ -255,6 +261,21 @@ impl Core {
     }
 }
 
+#[derive(Serialize)]
+struct Cancel<'a> {
+    id: &'a str,
+    op: String,
+    tenant: String,
+    spares_active: bool,
+}
+
+#[derive(Serialize)]
+struct Activate<'a> {
+    id: &'a str,
+    op: String,
+    tenant: String,
+}
+
 impl Store {
     /// Stores all of the jobs or none. `rules` is the version of the plan rules that they were
     /// prepared under.
@@ -295,29 +316,22 @@ impl Store {
 
     /// Cancels a job that has not ended.
     pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
-        self.cancel_unless(id, false).await
+        self.call_cancel(id, false).await
     }
 
     /// Cancels a waiting job; does not cancel an active one.
     pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
-        self.cancel_unless(id, true).await
+        self.call_cancel(id, true).await
     }
 
-    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<Outcome, Error> {
-        self.change(&CANCEL, id, u8::from(is_active)).await
+    async fn call_cancel(&self, id: &str, spares_active: bool) -> Result<Outcome, Error> {
+        let args = Cancel { id, op: crate::domain::job::id::generate(), tenant: self.scope.word(), spares_active };
+        CANCEL.call_packed::<JobReply>(&self.core, &args).await?.outcome("cancel")
     }
 
     /// Makes a pending job available.
     pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&ACTIVATE, id, 0).await
-    }
-
-    /// Runs a script that takes a job id, an operation id and a flag, and returns its outcome.
-    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
-        let op = crate::domain::job::id::generate();
-        let fill = |command: &mut Cmd, _: bool| {
-            self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
-        };
-        reply::outcome(script.call(&self.core.connection, fill).await?, &script.name.to_ascii_lowercase())
+        let args = Activate { id, op: crate::domain::job::id::generate(), tenant: self.scope.word() };
+        ACTIVATE.call_packed::<JobReply>(&self.core, &args).await?.outcome("activate")
     }
 }

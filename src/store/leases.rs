@@ -222,7 +222,7 @@ impl FetchCommand {
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
-        self.core.apply_notes(notes, "fetch")?;
+        self.core.apply_notes(&reply::texts(notes, "fetch")?);
         Ok((reply::array(answers, "fetch")?, reply::number(unfinished, "fetch")? == 1, reply::texts(met, "fetch")?))
     }
 

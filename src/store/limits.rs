@@ -2,9 +2,9 @@
 
 use super::script::{LIMIT_LIST, LIMIT_OVERRIDE};
 use super::{Error, Store, reply};
-use crate::domain::limit::{LimitKey, Quota, Window};
+use crate::domain::limit::{LimitKey, Quota};
 use crate::domain::time::At;
-use redis::Value;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of limits scanned for those of one tenant or the parts of one key, most recently
 /// used first.
@@ -63,24 +63,81 @@ pub enum Layer {
     Override,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum LimitList<'a> {
+    Named { keys: &'a [&'a str] },
+    Page { offset: usize, limit: usize },
+}
+
+#[derive(Deserialize)]
+struct ListedLimits {
+    now: i64,
+    total: u64,
+    limits: Vec<ListedLimit>,
+}
+
+#[derive(Deserialize)]
+struct ListedLimit {
+    key: String,
+    quota: Quota,
+    running: u64,
+    started: u64,
+    resets_at: Option<i64>,
+    next_start: i64,
+    available: u64,
+    room: Option<u64>,
+    hold_until: Option<i64>,
+    overridden: Option<Override>,
+    admin: Option<String>,
+    file: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Override {
+    until: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct LimitOverride<'a> {
+    key: &'a str,
+    field: &'a str,
+    quota: Option<String>,
+    ends: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LimitOverridden {
+    outcome: LimitChanged,
+    notes: Vec<String>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum LimitChanged {
+    Changed,
+    Absent,
+    Past,
+}
+
 impl Store {
     /// Returns a limit, if it has been used or set.
     pub async fn limit(&self, key: &LimitKey) -> Result<Option<LimitState>, Error> {
-        Ok(self.read_limits(&["1", &self.scope.rate_key(&key.stored())]).await?.1.pop())
+        Ok(self.named_limits(&[&self.scope.rate_key(&key.stored())]).await?.pop())
     }
 
     /// Returns a page of limits, most recently used first, and the number of all limits.
     pub async fn limits(&self, offset: usize, most: usize) -> Result<(u64, Vec<LimitState>), Error> {
         if !self.scope.is_apart() {
-            return self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await;
+            return self.read_limits(&LimitList::Page { offset, limit: most }).await;
         }
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
         let mut keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
         keys.retain(|key| self.scope.own_rate_key(key).is_some());
-        let page = keys.iter().skip(offset).take(most).map(String::as_str);
-        let (_, limits) = self.read_limits(&["1"].into_iter().chain(page).collect::<Vec<_>>()).await?;
-        Ok((keys.len() as u64, limits))
+        let page: Vec<&str> = keys.iter().skip(offset).take(most).map(String::as_str).collect();
+        Ok((keys.len() as u64, self.named_limits(&page).await?))
     }
 
     /// Returns the number of parts of a key, and at most `most` of them, most recently used first.
@@ -93,24 +150,31 @@ impl Store {
         if parts.is_empty() {
             return Ok((0, Vec::new()));
         }
-        let words: Vec<&str> = ["1"].into_iter().chain(parts.iter().copied().take(most)).collect();
-        Ok((parts.len(), self.read_limits(&words).await?.1))
+        Ok((parts.len(), self.named_limits(&parts[..most.min(parts.len())]).await?))
     }
 
-    async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
-        let answer =
-            LIMIT_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
-        let mut parts = reply::array(answer, "limit_list")?.into_iter();
-        let mut next = || parts.next();
-        let now = reply::number(next().unwrap_or(Value::Nil), "limit_list")?;
-        let total = reply::number(next().unwrap_or(Value::Nil), "limit_list")? as u64;
-        let mut limits = Vec::new();
-        while let (Some(key), Some(fields)) = (next(), next()) {
-            let key = reply::text(key, "limit_list")?;
-            let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
-            limits.push(limit(key, now, &reply::texts(fields, "limit_list")?)?);
-        }
-        Ok((total, limits))
+    async fn named_limits(&self, keys: &[&str]) -> Result<Vec<LimitState>, Error> {
+        Ok(self.read_limits(&LimitList::Named { keys }).await?.1)
+    }
+
+    async fn read_limits(&self, which: &LimitList<'_>) -> Result<(u64, Vec<LimitState>), Error> {
+        let listed: ListedLimits = LIMIT_LIST.call_packed(&self.core, which).await?;
+        let limits = listed.limits.into_iter().map(|limit| LimitState {
+            key: LimitKey::from_stored(self.scope.own_rate_key(&limit.key).as_deref().unwrap_or(&limit.key)),
+            now: listed.now,
+            quota: limit.quota,
+            running: limit.running,
+            started: limit.started,
+            resets_at: limit.resets_at,
+            next_start: limit.next_start,
+            available: limit.available,
+            room: limit.room,
+            hold_until: limit.hold_until,
+            overridden: limit.overridden.map(|over| over.until),
+            admin: limit.admin.as_deref().and_then(Quota::from_packed),
+            file: limit.file.as_deref().and_then(Quota::from_packed),
+        });
+        Ok((listed.total, limits.collect()))
     }
 
     /// Sets a limit's quota at a layer, or removes it. Jobs that wait for the limit are released at
@@ -122,13 +186,13 @@ impl Store {
         quota: Option<&Quota>,
         until: Option<i64>,
     ) -> Result<bool, Error> {
-        Ok(self.write_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
+        Ok(self.write_limit(key, layer, quota, until.map(At::Absolute)).await? == LimitChanged::Changed)
     }
 
     /// Overrides a limit. Returns false, and stores nothing, if the override would end before the
     /// store's current time.
     pub async fn override_limit(&self, key: &LimitKey, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
-        Ok(self.write_limit(key, Layer::Override, Some(quota), until).await? == 1)
+        Ok(self.write_limit(key, Layer::Override, Some(quota), until).await? == LimitChanged::Changed)
     }
 
     async fn write_limit(
@@ -137,67 +201,19 @@ impl Store {
         layer: Layer,
         quota: Option<&Quota>,
         until: Option<At>,
-    ) -> Result<i64, Error> {
+    ) -> Result<LimitChanged, Error> {
         let field = match layer {
             Layer::Admin => "a",
             Layer::Override => "o",
         };
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core
-                .begin(command)
-                .arg(self.scope.rate_key(&key.stored()))
-                .arg(field)
-                .arg(quota.map(Quota::packed).unwrap_or_default());
-            command.arg(until.map(At::argument).unwrap_or_default());
+        let args = LimitOverride {
+            key: &self.scope.rate_key(&key.stored()),
+            field,
+            quota: quota.map(Quota::packed),
+            ends: until.map(At::argument),
         };
-        let [outcome, notes] = reply::parts(LIMIT_OVERRIDE.call(&self.core.connection, fill).await?, "limit_override")?;
-        self.core.apply_notes(notes, "limit_override")?;
-        reply::number(outcome, "limit_override")
+        let reply: LimitOverridden = LIMIT_OVERRIDE.call_packed(&self.core, &args).await?;
+        self.core.apply_notes(&reply.notes);
+        Ok(reply.outcome)
     }
-}
-
-fn limit(key: LimitKey, now: i64, fields: &[String]) -> Result<LimitState, Error> {
-    let [
-        concurrency,
-        rate,
-        period,
-        throttle,
-        spacing,
-        running,
-        started,
-        resets,
-        next,
-        available,
-        room,
-        hold,
-        until,
-        admin,
-        file,
-    ] = fields
-    else {
-        return Err(Error::unreadable("limit_list"));
-    };
-    let number = |text: &String| text.parse::<u64>().ok();
-    let window =
-        |limit: &String, period: &String| Some(Window { limit: number(limit)? as u32, period: number(period)? });
-    let quota = Quota {
-        concurrency: number(concurrency).map(|number| number as u32),
-        rate: window(rate, period),
-        throttle: window(throttle, spacing),
-    };
-    Ok(LimitState {
-        key,
-        now,
-        quota,
-        running: number(running).unwrap_or(0),
-        started: number(started).unwrap_or(0),
-        resets_at: resets.parse().ok(),
-        next_start: next.parse().unwrap_or(0),
-        available: number(available).unwrap_or(0),
-        room: number(room),
-        hold_until: hold.parse().ok().filter(|until| *until > now),
-        overridden: (until != "-").then(|| until.parse().ok()),
-        admin: Quota::from_packed(admin),
-        file: Quota::from_packed(file),
-    })
 }

@@ -33,6 +33,7 @@ mod limits;
 mod noise;
 mod observation;
 mod outbox;
+mod packed;
 mod policy;
 mod pools;
 mod progress;
@@ -69,7 +70,9 @@ pub use activity::EndedJobs;
 pub use address::Address;
 pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, Difference};
-pub use crons::{CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, StoredCron};
+pub use crons::{
+    CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, RetimedCron, StoredCron,
+};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use debug::Stored;
 pub use error::Error;

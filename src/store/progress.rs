@@ -4,7 +4,7 @@ use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
 use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
-use redis::Value;
+use serde::{Deserialize, Serialize};
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,8 @@ pub struct Checkpoint {
 }
 
 /// The outcome of an operation on a job's progress.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub enum ProgressOutcome<T> {
     Done(T),
     Missing,
@@ -46,29 +47,88 @@ pub enum ProgressOutcome<T> {
     },
 }
 
+impl<T> ProgressOutcome<T> {
+    /// Converts the result of an operation that was done, and the holder's name as it is stored.
+    fn map<U>(self, done: impl FnOnce(T) -> U) -> ProgressOutcome<U> {
+        match self {
+            ProgressOutcome::Done(result) => ProgressOutcome::Done(done(result)),
+            ProgressOutcome::Missing => ProgressOutcome::Missing,
+            ProgressOutcome::Conflict { state, holder } => {
+                ProgressOutcome::Conflict { state, holder: holder.map(|worker| unescape(&worker)) }
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ReportProgress<'a> {
+    id: &'a str,
+    worker: Option<String>,
+    progress: Option<f64>,
+    data: Option<&'a str>,
+    message: Option<&'a str>,
+    tenant: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    state: String,
+    attempt: u32,
+    stored: StoredProgress,
+}
+
+/// The progress of the attempt that last reported any.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredProgress {
+    attempt: Option<u32>,
+    progress: Option<f64>,
+    data: Option<String>,
+    message: Option<String>,
+    updated: Option<i64>,
+}
+
+impl StoredProgress {
+    /// Returns the progress of a job in its current attempt.
+    fn of(self, state: &str, attempt: u32) -> Progress {
+        let state = state.to_owned();
+        // A new attempt starts without progress.
+        if self.attempt.is_none() || (state == "active" && self.attempt != Some(attempt)) {
+            return Progress { state, ..Progress::default() };
+        }
+        // A completed job that reported any progress has reached the end.
+        let progress = if state == "completed" { Some(1.0) } else { self.progress };
+        Progress { progress, state, data: self.data, message: self.message, updated: self.updated }
+    }
+}
+
+#[derive(Serialize)]
+struct PutCheckpoint<'a> {
+    id: &'a str,
+    state: Option<&'a str>,
+    op: &'a str,
+    tenant: &'a str,
+}
+
+#[derive(Deserialize)]
+struct StoredCheckpoint {
+    sequence: u64,
+    created: i64,
+}
+
 impl Store {
     /// Records a worker's report. A job that is not active stays as it is.
     pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<Progress>, Error> {
-        let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
-        let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
-        let answer = PROGRESS
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(id).arg(&worker).arg(&progress);
-                command
-                    .arg(report.data.as_deref().unwrap_or_default())
-                    .arg(report.message.as_deref().unwrap_or_default())
-                    .arg(self.scope.word());
-            })
-            .await?;
-        let mut parts = reply::array(answer, "progress")?.into_iter();
-        let state = reply::text(parts.next().unwrap_or(Value::Nil), "progress")?;
-        match state.as_str() {
-            "missing" => return Ok(ProgressOutcome::Missing),
-            "conflict" => return conflict(parts, "progress"),
-            _ => {}
-        }
-        let attempt = reply::text(parts.next().unwrap_or(Value::Nil), "progress")?;
-        read(&state, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
+        let args = ReportProgress {
+            id,
+            worker: report.worker.as_deref().map(|name| escape(&self.scope.worker(name))),
+            progress: report.progress,
+            data: report.data.as_deref(),
+            message: report.message.as_deref(),
+            tenant: &self.scope.word(),
+        };
+        let outcome: ProgressOutcome<Reported> = PROGRESS.call_packed(&self.core, &args).await?;
+        Ok(outcome.map(|job| job.stored.of(&job.state, job.attempt)))
     }
 
     /// Returns a job's progress.
@@ -77,67 +137,36 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
         let fields = reply::texts(self.core.command("progress", command).await?, "progress")?;
-        read(&record.state, &record.attempt.to_string(), fields)
+        let [attempt, progress, data, message, updated] =
+            <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let stored = StoredProgress {
+            attempt: attempt.parse().ok(),
+            progress: progress.parse().ok(),
+            data: some(data),
+            message: some(message),
+            updated: updated.parse().ok(),
+        };
+        Ok(ProgressOutcome::Done(stored.of(&record.state, record.attempt)))
     }
 
     /// Stores a checkpoint for the next attempt. `state` is JSON.
     pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<ProgressOutcome<Checkpoint>, Error> {
-        let op = crate::domain::job::id::generate();
-        let outcome = self.checkpoint_call(id, &["put", state, &op]).await?;
-        Ok(match outcome {
-            ProgressOutcome::Done((sequence, created)) => {
-                ProgressOutcome::Done(Checkpoint { state: state.to_owned(), sequence, created })
-            }
-            ProgressOutcome::Missing => ProgressOutcome::Missing,
-            ProgressOutcome::Conflict { state, holder } => ProgressOutcome::Conflict { state, holder },
-        })
+        let outcome = self.put_checkpoint(id, Some(state)).await?;
+        Ok(outcome.map(|stored| Checkpoint {
+            state: state.to_owned(),
+            sequence: stored.sequence,
+            created: stored.created,
+        }))
     }
 
     /// Deletes a job's checkpoint. Returns false if there is no such job.
     pub async fn drop_checkpoint(&self, id: &str) -> Result<bool, Error> {
-        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != ProgressOutcome::Missing)
+        Ok(!matches!(self.put_checkpoint(id, None).await?, ProgressOutcome::Missing))
     }
 
-    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<ProgressOutcome<(u64, i64)>, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(id).arg(words).arg(self.scope.word());
-        };
-        let answer = CHECKPOINT.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "checkpoint")?.into_iter();
-        match reply::text(parts.next().unwrap_or(Value::Nil), "checkpoint")?.as_str() {
-            "missing" => Ok(ProgressOutcome::Missing),
-            "conflict" => conflict(parts, "checkpoint"),
-            sequence => {
-                let created = reply::number(parts.next().unwrap_or(Value::Nil), "checkpoint")?;
-                Ok(ProgressOutcome::Done((reply::parse(sequence, "checkpoint")?, created)))
-            }
-        }
+    async fn put_checkpoint(&self, id: &str, state: Option<&str>) -> Result<ProgressOutcome<StoredCheckpoint>, Error> {
+        let (op, tenant) = (&crate::domain::job::id::generate(), &self.scope.word());
+        CHECKPOINT.call_packed(&self.core, &PutCheckpoint { id, state, op, tenant }).await
     }
-}
-
-fn conflict<T>(parts: impl Iterator<Item = Value>, command: &str) -> Result<ProgressOutcome<T>, Error> {
-    let words: Vec<String> = parts.map(|part| reply::text(part, command)).collect::<Result<_, _>>()?;
-    let mut words = words.into_iter();
-    let state = words.next().ok_or_else(|| Error::unreadable(command))?;
-    let holder = words.next().filter(|worker| !worker.is_empty()).map(|worker| unescape(&worker));
-    Ok(ProgressOutcome::Conflict { state, holder })
-}
-
-/// Parses the stored progress: attempt, progress, data, message, time.
-fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
-    let [of_attempt, progress, data, message, updated] =
-        <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
-    // A new attempt starts without progress.
-    if of_attempt.is_empty() || (state == "active" && of_attempt != attempt) {
-        return Ok(ProgressOutcome::Done(Progress { state: state.to_owned(), ..Progress::default() }));
-    }
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Ok(ProgressOutcome::Done(Progress {
-        // A completed job that reported any progress has reached the end.
-        progress: if state == "completed" { Some(1.0) } else { progress.parse().ok() },
-        state: state.to_owned(),
-        data: some(data),
-        message: some(message),
-        updated: updated.parse().ok(),
-    }))
 }

@@ -5,6 +5,7 @@ use super::{Error, Store, reply};
 use crate::domain::job::State;
 use crate::domain::json;
 use crate::domain::limit::Bound;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A queue that has been used.
@@ -94,30 +95,52 @@ impl Store {
     }
 
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
-        let queue = self.scope.qualified(queue);
-        let answer =
-            OLDEST_JOB.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
-        Ok(reply::text(answer, "oldest_job")?.parse().ok())
+        OLDEST_JOB.call_packed(&self.core, &OldestJob { queue: &self.scope.qualified(queue) }).await
     }
 }
 
 /// Largest number of queues that may be paused, and of those that may have a bound.
 const MOST_SET: usize = 10_000;
 
+#[derive(Serialize)]
+struct OldestJob<'a> {
+    queue: &'a str,
+}
+
+#[derive(Serialize)]
+struct QueuePause<'a> {
+    queue: &'a str,
+    pauses: bool,
+    most: usize,
+    by: &'a str,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum QueuePaused {
+    Paused(i64),
+    Running,
+    Full,
+}
+
+#[derive(Serialize)]
+struct QueueBound<'a> {
+    queue: &'a str,
+    bound: Option<String>,
+    most: usize,
+}
+
 impl Store {
     /// Pauses or resumes a queue. Returns the start of the pause if the queue is paused now; the
     /// outer `None` if the largest number of queues is paused already.
     pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
-        let queue = self.scope.qualified(queue);
-        let answer = QUEUE_PAUSE
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
-            })
-            .await?;
-        match reply::text(answer, "queue_pause")?.as_str() {
-            "full" => Ok(None),
-            since => Ok(Some(since.parse().ok())),
-        }
+        let (queue, by) = (&self.scope.qualified(queue), &json::quoted(by));
+        let paused = QUEUE_PAUSE.call_packed(&self.core, &QueuePause { queue, pauses, most: MOST_SET, by }).await?;
+        Ok(match paused {
+            QueuePaused::Paused(since) => Some(Some(since)),
+            QueuePaused::Running => Some(None),
+            QueuePaused::Full => None,
+        })
     }
 
     /// Returns the time at which a queue was paused, if it is.
@@ -141,12 +164,8 @@ impl Store {
     /// Sets or removes a queue's bound. Returns false if the largest number of queues has a bound
     /// already.
     pub async fn set_bound(&self, queue: &str, bound: Option<&Bound>) -> Result<bool, Error> {
-        let packed = bound.map(Bound::packed).unwrap_or_default();
-        let queue = self.scope.qualified(queue);
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(&*queue).arg(&packed).arg(MOST_SET);
-        };
-        Ok(reply::number(QUEUE_BOUND.call(&self.core.connection, fill).await?, "queue_bound")? == 1)
+        let (queue, bound) = (&self.scope.qualified(queue), bound.map(Bound::packed));
+        QUEUE_BOUND.call_packed(&self.core, &QueueBound { queue, bound, most: MOST_SET }).await
     }
 
     /// Returns a queue's bound, if it has one.

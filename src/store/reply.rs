@@ -6,6 +6,7 @@ use crate::domain::escape::unescape;
 use crate::domain::job::Record;
 use crate::domain::tenant::own_worker;
 use redis::Value;
+use serde::Deserialize;
 use std::str::FromStr;
 
 /// Returns the elements of an array reply; none for nil.
@@ -98,8 +99,28 @@ pub enum Outcome {
     Conflict { state: String, holder: Option<String> },
 }
 
-/// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state,
-/// holder}` or `{'error', text}`.
+/// The reply to a command that changes one job.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum JobReply {
+    Done { view: String, previous: Option<String> },
+    Missing,
+    Conflict { state: String },
+}
+
+impl JobReply {
+    /// Parses the job's view.
+    pub(super) fn outcome(self, command: &str) -> Result<Outcome, Error> {
+        Ok(match self {
+            JobReply::Done { view, previous } => Outcome::Done(Box::new(read_record(&view, command)?), previous),
+            JobReply::Missing => Outcome::Missing,
+            JobReply::Conflict { state } => Outcome::Conflict { state, holder: None },
+        })
+    }
+}
+
+/// Parses the outcome of a worker's answer: a view, `{'missing'}`, `{'conflict', state, holder}` or
+/// `{'error', text}`.
 pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
     if matches!(value, Value::BulkString(_)) {
         return Ok(Outcome::Done(Box::new(record(value, what)?), None));
@@ -114,10 +135,6 @@ pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
             Ok(Outcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
         }
         "error" => Err(Error::Backend(next().unwrap_or_default())),
-        "ok" => {
-            let view = next().ok_or_else(|| Error::unreadable(what))?;
-            Ok(Outcome::Done(Box::new(read_record(&view, what)?), next()))
-        }
         _ => Err(Error::unreadable(what)),
     }
 }
@@ -175,14 +192,14 @@ mod tests {
     fn an_outcome_without_its_parts_is_an_error() {
         for words in [&["conflict"][..], &["ok"], &["ok", "junk"], &["later"], &[]] {
             let value = Value::Array(words.iter().map(|word| bulk(word)).collect());
-            assert_eq!(message(outcome(value, "cancel")), "unexpected reply to cancel", "{words:?}");
+            assert_eq!(message(outcome(value, "ack")), "unexpected reply to ack", "{words:?}");
         }
         let conflict = Value::Array(vec![bulk("conflict"), bulk("active"), bulk("w1")]);
         let expected = Outcome::Conflict { state: "active".to_owned(), holder: Some("w1".to_owned()) };
-        assert_eq!(outcome(conflict, "cancel").unwrap(), expected);
+        assert_eq!(outcome(conflict, "ack").unwrap(), expected);
         let [missing, error] = [&["missing"][..], &["error", "too large"]]
             .map(|words| Value::Array(words.iter().map(|word| bulk(word)).collect()));
-        assert_eq!(outcome(missing, "cancel").unwrap(), Outcome::Missing);
-        assert_eq!(message(outcome(error, "cancel")), "too large");
+        assert_eq!(outcome(missing, "ack").unwrap(), Outcome::Missing);
+        assert_eq!(message(outcome(error, "ack")), "too large");
     }
 }

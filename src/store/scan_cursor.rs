@@ -40,14 +40,15 @@ impl ScanCursor {
         self.scan.is_none() && self.rest.is_empty()
     }
 
-    /// Returns Redis' cursor as scripts take it; empty at the end.
-    pub(super) fn word(&self) -> String {
-        self.scan.map(|scan| scan.to_string()).unwrap_or_default()
+    /// Returns Redis' cursor as scripts take it; `None` at the end. As text, because it may exceed the
+    /// whole numbers that Lua represents exactly.
+    pub(super) fn word(&self) -> Option<String> {
+        self.scan.map(|scan| scan.to_string())
     }
 
     /// Parses the cursor that a script returned.
-    pub(super) fn behind(cursor: &str) -> ScanCursor {
-        ScanCursor { scan: cursor.parse().ok(), rest: Vec::new() }
+    pub(super) fn behind(cursor: Option<&str>) -> ScanCursor {
+        ScanCursor { scan: cursor.and_then(|cursor| cursor.parse().ok()), rest: Vec::new() }
     }
 }
 

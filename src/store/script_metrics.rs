@@ -1,16 +1,15 @@
 //! Notes in the replies of scripts, for metrics and timers: limits exceeded and released, starved
 //! queues, and times at which something is due.
 
-use super::{Core, Error, reply};
+use super::Core;
 use crate::domain::escape::unescape;
-use redis::Value;
 use std::time::Duration;
 
 impl Core {
     /// Records the notes in a reply to a command. Each consists of kind, name, strategy and
     /// milliseconds.
-    pub(super) fn apply_notes(&self, notes: Value, command: &str) -> Result<(), Error> {
-        for note in reply::texts(notes, command)?.chunks_exact(4) {
+    pub(super) fn apply_notes(&self, notes: &[String]) {
+        for note in notes.chunks_exact(4) {
             let [kind, name, strategy, ms] = note else { continue };
             let ms = ms.parse().unwrap_or(0);
             match kind.as_str() {
@@ -22,6 +21,5 @@ impl Core {
                 _ => {}
             }
         }
-        Ok(())
     }
 }

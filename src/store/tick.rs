@@ -12,7 +12,7 @@ impl Core {
     pub(super) async fn tick(&self, resignals: bool) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(resignals));
         let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
-        self.apply_notes(notes, "tick")?;
+        self.apply_notes(&reply::texts(notes, "tick")?);
         Ok(reply::number(more, "tick")? == 1)
     }
 }

@@ -1,9 +1,10 @@
 //! The reason why a waiting job is not handed to a worker.
 
 use super::script::WAITING_FOR;
-use super::{Error, Store, reply};
+use super::{Error, Store};
 use crate::domain::escape::unescape;
 use crate::domain::limit::LimitKey;
+use serde::{Deserialize, Serialize};
 
 /// The reason why a job waits. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,43 +27,74 @@ pub enum WaitingFor {
     TenantLimit { tenant: String, since: Option<i64> },
 }
 
+#[derive(Serialize)]
+struct WaitingForArgs<'a> {
+    id: &'a str,
+    tenant: &'a str,
+}
+
+/// The reason in the terms of the store.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    Staged {
+        rule: String,
+        tenant: String,
+        queue: String,
+    },
+    Activation,
+    Scheduled {
+        #[serde(default)]
+        at: Option<i64>,
+    },
+    Retry {
+        #[serde(default)]
+        at: Option<i64>,
+    },
+    PutOff {
+        #[serde(default)]
+        at: Option<i64>,
+        #[serde(default)]
+        key: Option<String>,
+    },
+    Paused {
+        queue: String,
+        since: i64,
+    },
+    Limit {
+        key: String,
+        strategy: String,
+        since: Option<i64>,
+    },
+}
+
 impl Store {
     /// Returns the reason why a job waits; `None` if it only waits for a worker, or does not wait.
     pub async fn waits_for(&self, id: &str) -> Result<Option<WaitingFor>, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope.word());
-        let words = reply::texts(WAITING_FOR.call(&self.core.connection, fill).await?, "waiting_for")?;
-        let mut words = words.iter().map(String::as_str);
-        let kind = words.next();
-        let mut next = || words.next().unwrap_or_default();
-        let ms = |text: &str| text.parse().ok();
-        Ok(match kind {
-            Some("staged") => {
-                let (rule, tenant) = (next().to_owned(), unescape(next()));
-                Some(WaitingFor::Round { rule, tenant, queue: next().to_owned() })
+        let args = WaitingForArgs { id, tenant: &self.scope.word() };
+        let reason: Option<Reason> = WAITING_FOR.call_packed(&self.core, &args).await?;
+        Ok(reason.map(|reason| match reason {
+            Reason::Staged { rule, tenant, queue } => WaitingFor::Round { rule, tenant: unescape(&tenant), queue },
+            Reason::Activation => WaitingFor::Activation,
+            Reason::Scheduled { at } => WaitingFor::Schedule { until: at },
+            Reason::Retry { at } => WaitingFor::Retry { until: at },
+            Reason::PutOff { at, key } => {
+                WaitingFor::Slot { until: at, key: key.and_then(|key| self.known_limit(&key)) }
             }
-            Some("activation") => Some(WaitingFor::Activation),
-            Some("scheduled") => Some(WaitingFor::Schedule { until: ms(next()) }),
-            Some("retry") => Some(WaitingFor::Retry { until: ms(next()) }),
-            Some("put_off") => Some(WaitingFor::Slot { until: ms(next()), key: self.known_limit(next()) }),
-            Some("paused") => {
-                let queue = next();
-                let queue = self.scope.unqualified(queue).unwrap_or(queue).to_owned();
-                Some(WaitingFor::Pause { queue, since: ms(next()) })
+            Reason::Paused { queue, since } => {
+                let queue = self.scope.unqualified(&queue).unwrap_or(&queue).to_owned();
+                WaitingFor::Pause { queue, since: Some(since) }
             }
-            Some("limit") => {
-                let (key, strategy, since) = (next(), next().to_owned(), ms(next()));
-                Some(match key.strip_prefix('!') {
-                    Some(tenant) => WaitingFor::TenantLimit { tenant: unescape(tenant), since },
-                    None => WaitingFor::Limit { key: self.known_limit(key), strategy, since },
-                })
-            }
-            _ => None,
-        })
+            Reason::Limit { key, strategy, since } => match key.strip_prefix('!') {
+                Some(tenant) => WaitingFor::TenantLimit { tenant: unescape(tenant), since },
+                None => WaitingFor::Limit { key: self.known_limit(&key), strategy, since },
+            },
+        }))
     }
 
     /// Returns a stored key in the caller's form, if the key belongs to the caller.
     fn known_limit(&self, stored: &str) -> Option<LimitKey> {
-        let own = Some(stored).filter(|key| !key.is_empty()).and_then(|key| self.scope.own_rate_key(key))?;
+        let own = self.scope.own_rate_key(stored)?;
         Some(LimitKey::from_stored(&own))
     }
 }

@@ -3,11 +3,12 @@
 use super::codec::wire;
 use super::reply;
 use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
-use super::{Error, Store, or_empty};
+use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::json;
 use crate::domain::pool::Strategy;
 use crate::domain::tenant::{Scope, Weight};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A worker's heartbeat.
@@ -46,7 +47,7 @@ impl Preference {
 }
 
 /// The reply to a heartbeat.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct HeartbeatReply {
     /// The directive for the worker: `running`, `quiet` or `terminate`.
     pub directive: String,
@@ -73,7 +74,8 @@ pub struct Worker {
 }
 
 /// The outcome of setting a worker's directive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum SetDirectiveOutcome {
     Done,
     Missing,
@@ -86,6 +88,44 @@ const JOBS_A_BEAT: usize = 200;
 
 /// Largest number of workers that a list reads.
 const MOST_WORKERS: isize = 10_000;
+
+#[derive(Serialize)]
+struct SetDirective<'a> {
+    worker: &'a str,
+    directive: &'a str,
+}
+
+#[derive(Serialize)]
+struct SentHeartbeat<'a> {
+    worker: &'a str,
+    state: Option<&'a str>,
+    visibility: Option<u64>,
+    testing: bool,
+    tenant: &'a str,
+    registers: bool,
+    how: Option<String>,
+    fields: BTreeMap<&'a str, String>,
+    jobs: &'a [String],
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum HeartbeatOutcome {
+    OtherPool(String),
+    Accepted(HeartbeatReply),
+}
+
+#[derive(Serialize)]
+struct Deregister<'a> {
+    worker: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Deregistered {
+    known: bool,
+    handed_back: usize,
+    more: bool,
+}
 
 impl Store {
     /// Returns a worker by its name.
@@ -140,15 +180,8 @@ impl Store {
 
     /// Sets a worker's directive: run, fetch no more jobs, or terminate.
     pub async fn set_directive(&self, worker: &str, directive: &str) -> Result<SetDirectiveOutcome, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
-        };
-        match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?, "worker_directive")?.as_str() {
-            "ok" => Ok(SetDirectiveOutcome::Done),
-            "missing" => Ok(SetDirectiveOutcome::Missing),
-            "terminate" => Ok(SetDirectiveOutcome::Terminates),
-            _ => Err(Error::unreadable("worker_directive")),
-        }
+        let worker = escape(&self.scope.worker(worker));
+        WORKER_DIRECTIVE.call_packed(&self.core, &SetDirective { worker: &worker, directive }).await
     }
 
     /// Records a heartbeat and extends the leases of its jobs, in portions.
@@ -172,56 +205,38 @@ impl Store {
         jobs: &[String],
         registers: bool,
     ) -> Result<HeartbeatReply, Error> {
-        let answer = HEARTBEAT
-            .call(&self.core.connection, |command, _| {
-                let testing = self.core.settings.test_directives;
-                self.core
-                    .begin(command)
-                    .arg(escape(&self.scope.worker(&beat.worker)))
-                    .arg(beat.state.as_deref().unwrap_or(""));
-                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
-                let preference = beat.preference.as_ref().map(|preference| ("how", preference.word(&self.scope)));
-                let registers = registers.then(|| ("registers", "1".to_owned()));
-                let added: Vec<(&str, String)> = [preference, registers].into_iter().flatten().collect();
-                command.arg(beat.fields.len() + added.len());
-                added.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
-                let pool = beat.pool.as_deref().map(|pool| json::quoted(&self.scope.qualified(pool)));
-                for (name, value) in &beat.fields {
-                    command.arg(*name).arg(pool.as_ref().filter(|_| *name == "pool").unwrap_or(value));
-                }
-                command.arg(jobs);
-            })
-            .await?;
-        let mut parts = reply::array(answer, "heartbeat")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("heartbeat"));
-        let directive = reply::text(next()?, "heartbeat")?;
-        if directive == "pool" {
-            return Err(Error::OtherPool(reply::text(next()?, "heartbeat")?));
+        let pool = beat.pool.as_deref().map(|pool| json::quoted(&self.scope.qualified(pool)));
+        let field = |(name, value): &(&'static str, String)| match &pool {
+            Some(pool) if *name == "pool" => (*name, pool.clone()),
+            _ => (*name, value.clone()),
+        };
+        let args = SentHeartbeat {
+            worker: &escape(&self.scope.worker(&beat.worker)),
+            state: beat.state.as_deref(),
+            visibility: beat.visibility_ms,
+            testing: self.core.settings.test_directives,
+            tenant: &self.scope.word(),
+            registers,
+            how: beat.preference.as_ref().map(|preference| preference.word(&self.scope)),
+            fields: beat.fields.iter().map(field).collect(),
+            jobs,
+        };
+        match HEARTBEAT.call_packed(&self.core, &args).await? {
+            HeartbeatOutcome::OtherPool(pool) => Err(Error::OtherPool(pool)),
+            HeartbeatOutcome::Accepted(reply) => Ok(reply),
         }
-        Ok(HeartbeatReply {
-            directive,
-            server_time: reply::number(next()?, "heartbeat")?,
-            extended: reply::texts(next()?, "heartbeat")?,
-            cancelled: reply::texts(next()?, "heartbeat")?,
-        })
     }
 
     /// Removes a worker and makes its jobs available again. Returns the number of those jobs, or
     /// `None` if the worker is unknown.
     pub async fn deregister(&self, worker: &str) -> Result<Option<usize>, Error> {
+        let worker = escape(&self.scope.worker(worker));
         let (mut known, mut handed_back) = (false, 0);
         loop {
-            let answer = DEREGISTER
-                .call(&self.core.connection, |command, again| {
-                    self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(u8::from(again));
-                })
-                .await?;
-            let [was_known, jobs, more] = reply::parts(answer, "deregister")?;
-            let number = |value| reply::number(value, "deregister");
-            let (was_known, jobs, more) = (number(was_known)?, number(jobs)?, number(more)?);
-            known |= was_known == 1 || jobs > 0;
-            handed_back += jobs as usize;
-            if more == 0 {
+            let done: Deregistered = DEREGISTER.call_packed(&self.core, &Deregister { worker: &worker }).await?;
+            known |= done.known || done.handed_back > 0;
+            handed_back += done.handed_back;
+            if !done.more {
                 return Ok(known.then_some(handed_back));
             }
         }

@@ -1,17 +1,18 @@
 //! Workflows: start, read, list, cancel. A script that ends a job also advances its workflow.
 
-use super::codec::{self, wire};
+use super::codec::workflow::{WorkflowView, node_text, steps_text};
 use super::find::{KEYS_A_PAGE, PORTION};
-use super::jobs::{Exceeded, packed_words};
+use super::jobs::{self, Enqueued, Exceeded, packed_words};
 use super::reply;
 use super::script::{WORKFLOW_CANCEL, WORKFLOW_LIST, WORKFLOW_READ, WORKFLOW_START};
 use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::id::generate;
-use crate::domain::workflow::{NewWorkflow, Part, WorkflowRecord};
+use crate::domain::workflow::{NewWorkflow, Node, Part, WorkflowRecord};
 use futures_util::future::join_all;
-use redis::{Cmd, Value};
+use redis::Value;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of jobs of a workflow that one call starts or cancels; equal to the limits in
 /// `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua`.
@@ -54,65 +55,119 @@ pub struct WorkflowFilter {
     pub tenant: Option<String>,
 }
 
-fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Error> {
-    let [header, nodes, results] = reply::parts(view, what)?;
-    let (header, nodes) = (reply::texts(header, what)?, reply::texts(nodes, what)?);
-    let results = reply::texts(results, what)?;
-    let record = codec::workflow::read(id, &header, &nodes, &results).ok_or_else(|| Error::unreadable(what))?;
-    Ok(Box::new(record))
+#[derive(Serialize)]
+struct WorkflowStart<'a> {
+    id: &'a str,
+    op: String,
+    version: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    meta: &'a str,
+    jobs: usize,
+    tenant: String,
+    steps: String,
+    nodes: Vec<StartedNode>,
 }
 
-/// Splits a reply into its first word and the following value.
-fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
-    let mut parts = reply::array(answer, what)?.into_iter();
-    Ok((reply::text(parts.next().unwrap_or(Value::Nil), what)?, parts.next().unwrap_or(Value::Nil)))
+#[derive(Serialize)]
+struct StartedNode {
+    text: String,
+    words: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WorkflowStarted {
+    Stored(WorkflowView),
+    Duplicate,
+    Stale,
+    Refused(String),
+}
+
+#[derive(Serialize)]
+struct WorkflowList<'a> {
+    cursor: Option<String>,
+    keys: usize,
+    states: &'a [String],
+    r#type: Option<&'a str>,
+    tenant: &'a str,
+    most: usize,
+    ids: &'a [String],
+}
+
+#[derive(Deserialize)]
+struct ListedWorkflows {
+    cursor: Option<String>,
+    workflows: Vec<WorkflowView>,
+}
+
+#[derive(Serialize)]
+struct WorkflowRead<'a> {
+    id: &'a str,
+    tenant: &'a str,
+    progress: bool,
+}
+
+#[derive(Serialize)]
+struct WorkflowCancel<'a> {
+    id: &'a str,
+    op: &'a str,
+    tenant: &'a str,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WorkflowCancelled {
+    Done(WorkflowView),
+    Missing,
+    Ended(String),
+}
+
+fn record(view: WorkflowView, command: &str) -> Result<Box<WorkflowRecord>, Error> {
+    view.record().map(Box::new).ok_or_else(|| Error::unreadable(command))
 }
 
 impl Store {
     /// Starts a workflow. `rules` is the version of the plan rules that it was prepared under.
     pub async fn start_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<StartWorkflowOutcome, Error> {
-        let op = generate();
-        let words: Vec<String> = workflow
-            .nodes
-            .iter()
-            .flat_map(|node| {
-                let job = match &node.part {
-                    Part::Job(job) => packed_words(job),
-                    Part::Many { .. } => String::new(),
-                };
-                [codec::workflow::node_text(node), job]
-            })
-            .collect();
-        let steps = codec::workflow::steps_text(&workflow.steps);
-        let answer = WORKFLOW_START
-            .call(&self.core.connection, |command, _| {
-                let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
-                command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
-                command.arg(workflow.jobs()).arg(workflow.nodes.len());
-                command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&steps).arg(&words);
-            })
-            .await?;
-        let (tag, view) = tagged(answer, "workflow_start")?;
-        let mut fields = wire::values(&tag);
-        match fields.next() {
-            Some("ok") => {
-                let stored = record(&workflow.id, view, "workflow_start")?;
+        let node = |node: &Node| StartedNode {
+            text: node_text(node),
+            words: match &node.part {
+                Part::Job(job) => packed_words(job),
+                Part::Many { .. } => String::new(),
+            },
+        };
+        let args = WorkflowStart {
+            id: &workflow.id,
+            op: generate(),
+            version: rules,
+            kind: workflow.shape.name(),
+            name: workflow.name.as_deref().unwrap_or(""),
+            meta: workflow.meta.as_deref().unwrap_or(""),
+            jobs: workflow.jobs(),
+            tenant: workflow.tenant.as_deref().map(escape).unwrap_or_default(),
+            steps: steps_text(&workflow.steps),
+            nodes: workflow.nodes.iter().map(node).collect(),
+        };
+        match WORKFLOW_START.call_packed(&self.core, &args).await? {
+            WorkflowStarted::Stored(view) => {
+                let stored = record(view, "workflow_start")?;
                 self.complete_large(&workflow.id, stored).await.map(StartWorkflowOutcome::Stored)
             }
-            Some("duplicate") => Ok(StartWorkflowOutcome::Duplicate),
-            Some("stale") => Ok(StartWorkflowOutcome::Stale),
-            Some("full") => {
-                let rule = fields.next().unwrap_or_default().to_owned();
-                let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
-                Ok(StartWorkflowOutcome::Full { rule, most: number(), staged: number() })
+            WorkflowStarted::Duplicate => Ok(StartWorkflowOutcome::Duplicate),
+            WorkflowStarted::Stale => Ok(StartWorkflowOutcome::Stale),
+            WorkflowStarted::Refused(answer) => {
+                match jobs::enqueued(&self.core, "workflow_start", &answer, Vec::new())? {
+                    Enqueued::Full { rule, most, staged } => Ok(StartWorkflowOutcome::Full { rule, most, staged }),
+                    Enqueued::Bounded { queue, depth, most, strategy } => {
+                        Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy })
+                    }
+                    Enqueued::Limited(exceeded) => Ok(StartWorkflowOutcome::Limited(exceeded)),
+                    Enqueued::Stored(_) | Enqueued::Duplicate { .. } | Enqueued::Exists { .. } | Enqueued::Stale(_) => {
+                        Err(Error::unreadable("workflow_start"))
+                    }
+                }
             }
-            Some("limited") => Ok(StartWorkflowOutcome::Limited(self.core.refused(fields, "workflow_start")?)),
-            Some("bound") => {
-                let mut text = || fields.next().unwrap_or_default().to_owned();
-                let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
-                Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy: text() })
-            }
-            _ => Err(Error::unreadable("workflow_start")),
         }
     }
 
@@ -168,22 +223,23 @@ impl Store {
             (Some(own), Some(wanted)) if own != wanted => return Ok((Vec::new(), None)),
             (own, wanted) => own.or(wanted).map(escape).unwrap_or_default(),
         };
-        let (states, kind) = (filter.states.join(" "), filter.kind.as_deref().unwrap_or_default());
         let (mut found, mut cursor) = (Vec::<WorkflowRecord>::new(), from);
         for _ in 0..KEYS_A_PAGE / PORTION {
-            let fill = |command: &mut Cmd, _: bool| {
-                self.core.begin(command).arg(cursor.word()).arg(PORTION).arg(&states).arg(kind).arg(&tenant);
-                command.arg(most - found.len()).arg(&cursor.rest);
+            let args = WorkflowList {
+                cursor: cursor.word(),
+                keys: PORTION,
+                states: &filter.states,
+                r#type: filter.kind.as_deref(),
+                tenant: &tenant,
+                most: most - found.len(),
+                ids: &cursor.rest,
             };
-            let mut answer =
-                reply::array(WORKFLOW_LIST.call(&self.core.connection, fill).await?, "workflow_list")?.into_iter();
-            cursor = ScanCursor::behind(&reply::text(answer.next().unwrap_or(Value::Nil), "workflow_list")?);
-            while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
-                let (id, header) = (reply::text(id, "workflow_list")?, reply::texts(header, "workflow_list")?);
+            let listed: ListedWorkflows = WORKFLOW_LIST.call_packed(&self.core, &args).await?;
+            cursor = ScanCursor::behind(listed.cursor.as_deref());
+            for view in listed.workflows {
                 // A scan may return a key twice.
-                if !found.iter().any(|known| known.id == id) {
-                    let unreadable = || Error::unreadable("workflow_list");
-                    found.push(codec::workflow::read(&id, &header, &[], &[]).ok_or_else(unreadable)?);
+                if !found.iter().any(|known| known.id == view.id) {
+                    found.push(*record(view, "workflow_list")?);
                 }
             }
             if found.len() >= most || cursor.is_over() {
@@ -195,30 +251,21 @@ impl Store {
     }
 
     async fn read_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
-        let fill = |command: &mut Cmd, _: bool| {
-            self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
-        };
-        let answer = WORKFLOW_READ.call(&self.core.connection, fill).await?;
-        match tagged(answer, "workflow_read")? {
-            (tag, view) if tag == "ok" => record(id, view, "workflow_read").map(|record| Some(*record)),
-            _ => Ok(None),
-        }
+        let args = WorkflowRead { id, tenant: &self.scope.word(), progress: with_progress };
+        let view: Option<WorkflowView> = WORKFLOW_READ.call_packed(&self.core, &args).await?;
+        view.map(|view| record(view, "workflow_read").map(|record| *record)).transpose()
     }
 
     /// Cancels a workflow that has not ended. Active jobs may finish.
     pub async fn cancel_workflow(&self, id: &str) -> Result<CancelWorkflowOutcome, Error> {
-        let op = generate();
-        let fill = |command: &mut Cmd, _: bool| {
-            self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
-        };
-        let answer = WORKFLOW_CANCEL.call(&self.core.connection, fill).await?;
-        match tagged(answer, "workflow_cancel")? {
-            (tag, view) if tag == "ok" => {
-                let cancelled = record(id, view, "workflow_cancel")?;
+        let args = WorkflowCancel { id, op: &generate(), tenant: &self.scope.word() };
+        match WORKFLOW_CANCEL.call_packed(&self.core, &args).await? {
+            WorkflowCancelled::Done(view) => {
+                let cancelled = record(view, "workflow_cancel")?;
                 self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
-            (tag, _) if tag == "missing" => Ok(CancelWorkflowOutcome::Missing),
-            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state, "workflow_cancel")?)),
+            WorkflowCancelled::Missing => Ok(CancelWorkflowOutcome::Missing),
+            WorkflowCancelled::Ended(state) => Ok(CancelWorkflowOutcome::Ended(state)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::domain::duration;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::json::{self, Object};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Maximum of a concurrency limit.
@@ -20,14 +21,15 @@ const WORDS: [(&str, u64); 4] = [("second", 1_000), ("minute", 60_000), ("hour",
 const SECOND: u64 = 1_000;
 
 /// Maximum number of starts in a period, which is in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub struct Window {
     pub limit: u32,
     pub period: u64,
 }
 
 /// Limits that apply together. An absent one does not limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Quota {
     /// Maximum number of active jobs; 0 pauses.
     pub concurrency: Option<u32>,

@@ -3,6 +3,7 @@
 
 use super::wire::{self, RECORD, UNIT, values};
 use crate::domain::workflow::{self, NodeRecord, PartRecord, ProgressReport, Shape, Step, WorkflowRecord};
+use serde::Deserialize;
 
 /// Formats a node that has not been started.
 pub fn node_text(node: &workflow::Node) -> String {
@@ -28,25 +29,51 @@ pub fn steps_text(steps: &[Step]) -> String {
     wire::join_records(steps.iter().map(|step| wire::join([&step.node.to_string(), &step.layer.to_string(), &step.id])))
 }
 
-/// Parses a view: header, nodes, and pairs of node number and result.
-pub fn read(id: &str, header: &[String], nodes: &[String], results: &[String]) -> Option<WorkflowRecord> {
-    let field = |at: usize| header.get(at).map(String::as_str);
-    let count = |at: usize| field(at).and_then(|text| text.parse().ok()).unwrap_or(0);
-    Some(WorkflowRecord {
-        id: id.to_owned(),
-        state: field(0)?.to_owned(),
-        kind: field(1)?.to_owned(),
-        name: field(2)?.to_owned(),
-        meta: field(3)?.to_owned(),
-        created: field(4)?.parse().ok()?,
-        finished: field(5)?.parse().ok(),
-        jobs: count(6),
-        completed: count(7),
-        failed: count(8),
-        nodes: nodes.iter().map(|text| node(text)).collect::<Option<_>>()?,
-        results: results.chunks_exact(2).filter_map(|pair| Some((pair[0].parse().ok()?, pair[1].clone()))).collect(),
-        steps: field(10).unwrap_or_default().split(RECORD).filter_map(step).collect(),
-    })
+/// A workflow as scripts return it: `lua/workflows/view.lua`.
+#[derive(Deserialize)]
+pub struct WorkflowView {
+    pub id: String,
+    state: String,
+    kind: String,
+    name: String,
+    meta: String,
+    created: i64,
+    finished: Option<i64>,
+    jobs: u64,
+    completed: u64,
+    failed: u64,
+    steps: String,
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    results: Vec<NodeResult>,
+}
+
+#[derive(Deserialize)]
+struct NodeResult {
+    node: usize,
+    result: String,
+}
+
+impl WorkflowView {
+    /// Parses the nodes and steps.
+    pub fn record(self) -> Option<WorkflowRecord> {
+        Some(WorkflowRecord {
+            id: self.id,
+            state: self.state,
+            kind: self.kind,
+            name: self.name,
+            meta: self.meta,
+            created: self.created,
+            finished: self.finished,
+            jobs: self.jobs,
+            completed: self.completed,
+            failed: self.failed,
+            nodes: self.nodes.iter().map(|text| node(text)).collect::<Option<_>>()?,
+            results: self.results.into_iter().map(|of_node| (of_node.node, of_node.result)).collect(),
+            steps: self.steps.split(RECORD).filter_map(step).collect(),
+        })
+    }
 }
 
 fn step(text: &str) -> Option<Step> {

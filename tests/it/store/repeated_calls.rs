@@ -127,7 +127,7 @@ async fn a_repeated_deregistration_succeeds() {
     app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await.expect(200);
     app.client.fetch("q", 1).await;
     let client = app.client.clone();
-    let call = lost(&proxy, "\r\nw1\r\n", async move { client.delete("/v1/workers/w1").await }).await;
+    let call = lost(&proxy, "_deregister\r\n", async move { client.delete("/v1/workers/w1").await }).await;
     proxy.open();
     call.await.unwrap().expect(200);
 }

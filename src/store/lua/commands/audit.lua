@@ -4,17 +4,20 @@
 -- `leases` defines which jobs run. Each item is compared within one call, so concurrent changes
 -- never look like differences.
 --
--- ARGV[9…]
---   what     `leases`, `limits`, `pools`, `queues` or `tenants`
---   cursor   '0', or the cursor that the last call returned
---   repairs  1 to repair what differs
---   most     jobs that one call may count: active jobs of queues and jobs of tenants are not
---            compared if there are more
+-- Takes
+--   what     string   `leases`, `limits`, `pools`, `queues` or `tenants`
+--   cursor   string   '0', or the cursor that the last call returned
+--   repairs  boolean  true to repair what differs
+--   most     number   jobs that one call may count: active jobs of queues and jobs of tenants are
+--            not compared if there are more
 --
--- Returns  {next cursor, or '0' at the end, number of comparisons, {kind, name, counted, expected,
---          …}}
+-- Returns
+--   cursor       string  next cursor, or '0' at the end
+--   compared     number
+--   differences  list of {what: string, name: string, counted: number, real: number}
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')
@@ -40,8 +43,7 @@ local compared, differences
 local function compare(kind, name, counted, real, repair)
   compared = compared + 1
   if counted == real then return end
-  local at = #differences
-  differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
+  differences[#differences + 1] = {what = kind, name = name, counted = counted, real = real}
   if is_repair then repair() end
 end
 
@@ -196,14 +198,16 @@ local function check_tenants()
 end
 
 local function run()
-  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being shifted: `lib/clock_step`
-  local what, cursor, repairs, most_text = unpack(ctx.args, 9, 12)
-  is_repair, most, compared, differences = repairs == '1', tonumber(most_text), 0, {}
+  local args = packed.read()
+  local what = args.what
+  is_repair, most, compared, differences = args.repairs, args.most, 0, {}
+  -- Leases and due jobs are being shifted: `lib/clock_step`.
+  if ctx.state.step then return packed.write({cursor = '0', compared = 0, differences = differences}) end
 
   local next_cursor = '0'
   if what == 'leases' or what == 'limits' then
     local set = what == 'leases' and job_module.LEASES or ctx.prefix .. 'limits'
-    local found = call('ZSCAN', set, cursor, 'COUNT', PORTION)
+    local found = call('ZSCAN', set, args.cursor, 'COUNT', PORTION)
     next_cursor = found[1]
     for position = 1, #found[2], 2 do
       local check = what == 'leases' and check_lease or check_limit
@@ -220,7 +224,7 @@ local function run()
     for _, queue in ipairs(call('HKEYS', ctx.prefix .. 'queues')) do check_queue(queue, active) end
   end
   if is_repair then commit() end
-  return {next_cursor, compared, differences}
+  return packed.write({cursor = next_cursor, compared = compared, differences = differences})
 end
 
 return run

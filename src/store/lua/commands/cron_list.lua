@@ -1,35 +1,46 @@
 -- Reads crons. Read-only.
 --
--- ARGV[9…]
---   kind  `one`, `due` or `page`
---   …     `one`: name; `due`: most crons; `page`: offset, limit, and `on`, `off` or '' for all
+-- Takes one of
+--   one   {name: string}
+--   due   {most: number}            those that are due
+--   page  {offset: number, limit: number, enabled: boolean?}  in the order of names
 --
--- Returns  {now, earliest next time of all crons or '', number of matches of a page, `state.shift`
---          if next times are older than the last clock step or '', name, next time, fields of its
---          hash, …}
+-- Returns
+--   now       number
+--   first     number?  the earliest next time of all crons
+--   total     number   crons that match, on all pages
+--   outdated  string?  `state.shift` if next times are older than the last clock step
+--   crons     list of {name: string, document: string, version: string, created: number, next:
+--             number?, last: number?, runs: number}
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 
 local call = redis.call
 
+-- Returns the next time of a cron; nil while it is disabled.
+local function time(score)
+  local at = tonumber(score)
+  if at and at < math.huge then return at end
+end
+
 local function run()
-  local kind, first, second, third = unpack(ctx.args, 9, 12)
+  local args = packed.read()
   local CRONS = ctx.prefix .. 'crons'
-  local found, total = {}, 0
+  local crons, total = {}, 0
 
   local function add(name, score)
-    local fields = call('HMGET', ctx.prefix .. 'cron:' .. name, 'doc', 'version', 'created', 'last', 'runs', 'job')
-    for index = 1, 6 do fields[index] = fields[index] or '' end
-    found[#found + 1], found[#found + 2] = name, score
-    found[#found + 1] = fields
+    local document, version, created, last, runs =
+      unpack(call('HMGET', ctx.prefix .. 'cron:' .. name, 'doc', 'version', 'created', 'last', 'runs'))
+    crons[#crons + 1] = {name = name, document = document or nil, version = version or nil, created = tonumber(created),
+      next = time(score), last = tonumber(last), runs = tonumber(runs or 0)}
   end
 
-  -- Adds one page, in the order of names.
-  local function page(offset, limit, which)
+  local function page(offset, limit, enabled)
     local entries, names, scores = call('ZRANGE', CRONS, 0, -1, 'WITHSCORES'), {}, {}
     for at = 1, #entries, 2 do
-      local is_off = tonumber(entries[at + 1]) == math.huge
-      if which == '' or (which == 'off') == is_off then
+      local is_enabled = time(entries[at + 1]) ~= nil
+      if enabled == nil or enabled == is_enabled then
         names[#names + 1] = entries[at]
         scores[entries[at]] = entries[at + 1]
       end
@@ -39,19 +50,19 @@ local function run()
     for at = offset + 1, math.min(offset + limit, total) do add(names[at], scores[names[at]]) end
   end
 
-  if kind == 'one' then
-    local name = first
+  if args.one then
+    local name = args.one.name
     local score = call('ZSCORE', CRONS, name)
     if score then add(name, score) end
-  elseif kind == 'due' then
-    local due = call('ZRANGEBYSCORE', CRONS, '-inf', ctx.now_text, 'WITHSCORES', 'LIMIT', 0, first)
+  elseif args.due then
+    local due = call('ZRANGEBYSCORE', CRONS, '-inf', ctx.now_text, 'WITHSCORES', 'LIMIT', 0, args.due.most)
     for at = 1, #due, 2 do add(due[at], due[at + 1]) end
   else
-    page(tonumber(first), tonumber(second), third)
+    page(args.page.offset, args.page.limit, args.page.enabled)
   end
-  local earliest = call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]
-  local shift = ctx.state.shift ~= ctx.state.cron_shift and ctx.state.shift or ''
-  return {ctx.now_text, earliest or '', total, shift, unpack(found)}
+  local shift = ctx.state.shift
+  return packed.write({now = ctx.now, first = time(call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]), total = total,
+    outdated = shift ~= ctx.state.cron_shift and shift or nil, crons = crons})
 end
 
 return run

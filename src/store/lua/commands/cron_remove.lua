@@ -1,17 +1,19 @@
 -- Removes a cron. Its jobs stay.
 --
--- ARGV[9…]  name of the cron
+-- Takes
+--   name  string  cron
 --
--- Returns  1, or 0 if it did not exist
+-- Returns  true, or false if it did not exist
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 
 local call = redis.call
 
 local function run()
-  local name = ctx.args[9]
-  call('UNLINK', ctx.prefix .. 'cron:' .. name)
-  return call('ZREM', ctx.prefix .. 'crons', name)
+  local args = packed.read()
+  call('UNLINK', ctx.prefix .. 'cron:' .. args.name)
+  return packed.write(call('ZREM', ctx.prefix .. 'crons', args.name) == 1)
 end
 
 return run

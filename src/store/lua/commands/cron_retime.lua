@@ -3,28 +3,29 @@
 --
 -- state.cron_shift    value of `state.shift` for which all next times were computed
 --
--- ARGV[9…]
---   shift  new value of `state.cron_shift`, or '' if further calls follow
---   …      for each cron: name, next time that was read, new next time
+-- Takes
+--   shift  string?  new value of `state.cron_shift`; nil if further calls follow
+--   crons  list of {name: string, before: number, after: number}  the next time that was read, and
+--          the new one
 --
 -- Returns  number of crons changed
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 
 local call = redis.call
 
 local function run()
-  local shift = ctx.args[9]
+  local args = packed.read()
   local CRONS, changed = ctx.prefix .. 'crons', 0
-  for at = 10, #ctx.args, 3 do
-    local name, before, after = unpack(ctx.args, at, at + 2)
-    if tonumber(call('ZSCORE', CRONS, name) or nil) == tonumber(before) then
-      call('ZADD', CRONS, after, name)
+  for _, cron in ipairs(args.crons) do
+    if tonumber(call('ZSCORE', CRONS, cron.name) or nil) == cron.before then
+      call('ZADD', CRONS, cron.after, cron.name)
       changed = changed + 1
     end
   end
-  if shift ~= '' then call('HSET', ctx.prefix .. 'state', 'cron_shift', shift) end
-  return changed
+  if args.shift then call('HSET', ctx.prefix .. 'state', 'cron_shift', args.shift) end
+  return packed.write(changed)
 end
 
 return run

@@ -1,12 +1,14 @@
 -- Removes a worker and makes the jobs that it still holds available at once.
 --
--- ARGV[9…]
---   worker     worker
---   is_resend  1 if this call is a resend: a worker that is gone counts as known
+-- Takes
+--   worker  string  worker
 --
--- Returns  {1 if the worker was known, number of jobs handed back, 1 if more remain}
+-- Returns
+--   known        boolean  true if the worker was known, or if this call is a resend
+--   handed_back  number   jobs
+--   more         boolean  true if it still holds jobs
 
-local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job = require('queue/job')
 local worker = require('dispatch/worker')
 local runtime = require('lib/runtime')
@@ -18,10 +20,10 @@ local take_from = worker.take_from
 local MOST_HANDED_BACK = 200
 
 local function run()
-  local worker_id, is_resend = unpack(ctx.args, 9, 10)
-  local handed_back, known = take_from(worker_id, MOST_HANDED_BACK, 'shutdown', lease_hand_back)
+  local args = packed.read()
+  local handed_back, known = take_from(args.worker, MOST_HANDED_BACK, 'shutdown', lease_hand_back)
   commit()
-  return {is_resend == '1' and 1 or known, handed_back, handed_back == MOST_HANDED_BACK and 1 or 0}
+  return packed.write({known = args.is_resend or known == 1, handed_back = handed_back, more = handed_back == MOST_HANDED_BACK})
 end
 
 return run

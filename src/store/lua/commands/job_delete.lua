@@ -1,14 +1,15 @@
 -- Deletes an ended job.
 --
--- ARGV[9…]
---   id         job
---   is_resend  1 if this call is a resend: a job that is gone counts as deleted
---   tenant     the only tenant visible to the caller, or '' for all
---   any        1 for any ended job, 0 for dead letters only
+-- Takes
+--   id      string   job
+--   tenant  string   the only tenant visible to the caller, or '' for all
+--   any     boolean  true for any ended job, false for dead letters only
 --
--- Returns  {'ok'}, {'missing'} or {'conflict', state, ''}
+-- Returns  `done`, also for a job that is gone if this call is a resend; `missing` or {conflict:
+--          string} with the state
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local finish = require('queue/finish')
 local runtime = require('lib/runtime')
@@ -16,20 +17,22 @@ local runtime = require('lib/runtime')
 local commit, emit = runtime.commit, runtime.emit
 local job_load = job_module.load
 local job_erase = finish.job_erase
+local write = packed.write
 local call = redis.call
 
 local function run()
-  local id, is_resend, tenant, any = unpack(ctx.args, 9, 12)
+  local args = packed.read()
+  local id = args.id
   local is_dead = call('ZSCORE', ctx.prefix .. 'dead', id)
-  local job = (is_dead or any == '1') and job_load(id, tenant)
-  if not job then return {is_resend == '1' and 'ok' or 'missing'} end
-  if job.finished == '' then return {'conflict', job.state, ''} end
+  local job = (is_dead or args.any) and job_load(id, args.tenant)
+  if not job then return write(args.is_resend and 'done' or 'missing') end
+  if job.finished == '' then return write({conflict = job.state}) end
   call('ZREM', ctx.prefix .. 'dead', id)
   call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)
   job_erase(id)
   emit(is_dead and 'dead_letter.deleted' or 'job.deleted', job)
   commit()
-  return {'ok'}
+  return write('done')
 end
 
 return run

@@ -1,14 +1,15 @@
 -- Retries an ended job: it becomes available at once, with a new attempt count and its history.
 --
--- ARGV[9…]
---   id      job
---   op      id of this operation; if it is repeated, the first result is returned
---   tenant  the only tenant visible to the caller, or '' for all
---   any     1 for any discarded or cancelled job, 0 for dead letters only
+-- Takes
+--   id      string   job
+--   op      string   id of this operation; if it is repeated, the first result is returned
+--   tenant  string   the only tenant visible to the caller, or '' for all
+--   any     boolean  true for any discarded or cancelled job, false for dead letters only
 --
--- Returns  {'ok', job view}, {'missing'} or {'conflict', state, ''}
+-- Returns  {done: {view: string}} with the job view, `missing` or {conflict: {state: string}}
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local unique_set = require('queue/unique_set')
 local stage = require('staging/stage')
@@ -19,21 +20,23 @@ local commit, count, emit = runtime.commit, runtime.count, runtime.emit
 local job_load, job_set = job_module.load, job_module.set
 local job_view, unmark = job_module.view, job_module.unmark
 local job_admit = stage.job_admit
+local write = packed.write
 local call = redis.call
 
 local function run()
-  local id, op, tenant, any = unpack(ctx.args, 9, 12)
-  local job = job_load(id, tenant)
-  if job and job.op == op then return {'ok', job_view(job)} end
+  local args = packed.read()
+  local id = args.id
+  local job = job_load(id, args.tenant)
+  if job and job.op == args.op then return write({done = {view = job_view(job)}}) end
   local is_dead = job and call('ZSCORE', ctx.prefix .. 'dead', id)
-  if not job or not is_dead and any == '0' then return {'missing'} end
-  if not is_dead and job.state ~= 'discarded' and job.state ~= 'cancelled' then return {'conflict', job.state, ''} end
+  if not job or not is_dead and not args.any then return write('missing') end
+  if not is_dead and job.state ~= 'discarded' and job.state ~= 'cancelled' then return write({conflict = {state = job.state}}) end
   call('ZREM', ctx.prefix .. 'dead', id)
   call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)
   for _, part in ipairs({'env:', 'err:', 'res:', 'prog:', 'chk:'}) do call('PERSIST', ctx.prefix .. part .. id) end
   -- The job may wait for longer than its workflow is kept.
   if job.inputs then call('SET', ctx.prefix .. 'par:' .. id, job_inputs(job)) end
-  job.op = op
+  job.op = args.op
   -- Time limits of the first run no longer apply.
   local over = is_dead and {'ttl', 'total'} or {'ttl', 'total', 'expires', 'shows_expires'}
   for _, name in ipairs(over) do job_set(job, name) end
@@ -47,7 +50,7 @@ local function run()
   job_admit(job, true)
   emit(is_dead and 'dead_letter.retried' or 'job.revived', job, '"state":"' .. job.state .. '"')
   commit()
-  return {'ok', job_view(job)}
+  return write({done = {view = job_view(job)}})
 end
 
 return run

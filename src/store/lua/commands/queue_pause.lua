@@ -4,29 +4,32 @@
 -- paused        hash  paused queue → time of the pause
 -- state.paused        number of paused queues; missing if there are none
 --
--- ARGV[9…]
---   queue   queue
---   pauses  1 to pause, 0 to resume
---   most    most queues that may be paused
---   by      the actor, as JSON
+-- Takes
+--   queue   string   queue
+--   pauses  boolean  true to pause, false to resume
+--   most    number   most queues that may be paused
+--   by      string   the actor, as JSON
 --
--- Returns  time of the pause, '' if the queue is not paused now, or `full`
+-- Returns  {paused: number} with the time of the pause, `running`, or `full`
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local runtime = require('lib/runtime')
 
 local commit, emit, signal = runtime.commit, runtime.emit, runtime.signal
+local write = packed.write
 local call = redis.call
 
 local function run()
-  local queue, pauses, most, by = unpack(ctx.args, 9, 12)
+  local args = packed.read()
+  local queue, by = args.queue, args.by
   local PAUSED = ctx.prefix .. 'paused'
   local about = {id = queue, type = '', queue = queue}
   local since = call('HGET', PAUSED, queue)
   call('HSETNX', ctx.prefix .. 'queues', queue, ctx.now_text)
-  if pauses == '1' then
-    if since then return since end
-    if call('HLEN', PAUSED) >= tonumber(most) then return 'full' end
+  if args.pauses then
+    if since then return write({paused = tonumber(since)}) end
+    if call('HLEN', PAUSED) >= args.most then return write('full') end
     call('HSET', PAUSED, queue, ctx.now_text)
     emit('queue.paused', about, '"by":' .. by)
   elseif since then
@@ -39,7 +42,7 @@ local function run()
   local number = call('HLEN', PAUSED)
   if number > 0 then call('HSET', ctx.prefix .. 'state', 'paused', number) else call('HDEL', ctx.prefix .. 'state', 'paused') end
   commit()
-  return pauses == '1' and ctx.now_text or ''
+  return write(args.pauses and {paused = ctx.now} or 'running')
 end
 
 return run

@@ -1,18 +1,20 @@
 -- Returns what a waiting job waits for. Read-only.
 --
--- ARGV[9…]
---   id      job
---   tenant  the only tenant visible to the caller, or '' for all
+-- Takes
+--   id      string  job
+--   tenant  string  the only tenant visible to the caller, or '' for all
 --
--- Returns  {} if it waits only for a worker, or does not wait; else one of:
---   staged            rule, tenant, queue
+-- Returns  nil if it waits only for a worker, or does not wait; else one of
+--   staged      {rule: string, tenant: string, queue: string}
 --   activation
---   scheduled, retry  ms
---   put_off           ms, key of its limit or ''
---   paused            queue, time of the pause
---   limit             key, strategy, time since when it blocks or ''
+--   scheduled   {at: number?}
+--   retry       {at: number?}
+--   put_off     {at: number?, key: string?}  key of its limit
+--   paused      {queue: string, since: number}
+--   limit       {key: string, strategy: string, since: number?}  since when it blocks
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local quota = require('limits/quota')
@@ -36,30 +38,35 @@ end
 -- break.
 local function stopped_by(limit)
   local strategy, periods = match(limit.stored.held or '', '^(%S+) (.*)$')
-  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or limit.stored.since or ''}
+  local since = tonumber(match(periods or '', '(%d+)%-;$') or limit.stored.since)
+  return {limit = {key = limit.key, strategy = strategy or 'concurrency', since = since}}
 end
 
 local function available(job)
   local since = ctx.state.paused and call('HGET', ctx.prefix .. 'paused', job.queue)
-  if since then return {'paused', job.queue, since} end
+  if since then return {paused = {queue = job.queue, since = tonumber(since)}} end
   local lane = lane_of(job)
   local key = lane and call('HGET', ctx.prefix .. 'parked:' .. job.queue, lane)
   if key then return stopped_by(limit_open(key)) end
   local limit = is_limited(job.queue) and limit_open('#' .. job.queue)
-  return limit and limit_room(limit) <= 0 and stopped_by(limit) or {}
+  return limit and limit_room(limit) <= 0 and stopped_by(limit) or nil
+end
+
+local function reason(id, tenant)
+  local job = job_load(id, tenant)
+  if not job then return nil end
+  if marked(job, 's') then return {staged = {rule = job.rule or '', tenant = job.tenant or '_default', queue = job.queue}} end
+  if job.state == 'available' then return available(job) end
+  if job.state == 'pending' then return 'activation' end
+  if job.state == 'retryable' then return {retry = {at = tonumber(job.next_retry)}} end
+  if job.state ~= 'scheduled' then return nil end
+  if not marked(job, 'l') then return {scheduled = {at = tonumber(job.due)}} end
+  return {put_off = {at = tonumber(job.due), key = job.put_off and match(job.put_off, '^%d+ %S+ (.*)$')}}
 end
 
 local function run()
-  local id, tenant = unpack(ctx.args, 9, 10)
-  local job = job_load(id, tenant)
-  if not job then return {} end
-  if marked(job, 's') then return {'staged', job.rule or '', job.tenant or '_default', job.queue} end
-  if job.state == 'available' then return available(job) end
-  if job.state == 'pending' then return {'activation'} end
-  if job.state == 'retryable' then return {'retry', job.next_retry} end
-  if job.state ~= 'scheduled' then return {} end
-  if not marked(job, 'l') then return {'scheduled', job.due or ''} end
-  return {'put_off', job.due or '', job.put_off and match(job.put_off, '^%d+ %S+ (.*)$') or ''}
+  local args = packed.read()
+  return packed.write(reason(args.id, args.tenant))
 end
 
 return run

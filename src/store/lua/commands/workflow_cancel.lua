@@ -1,13 +1,13 @@
 -- Cancels a workflow that has not ended, with all its jobs that are not active.
 --
--- ARGV[9…]
---   id      workflow
---   op      id of this operation; if it is repeated, the first result is returned
---   tenant  the only tenant visible to the caller, or '' for all
+-- Takes
+--   id      string  workflow
+--   op      string  id of this operation; if it is repeated, the first result is returned
+--   tenant  string  the only tenant visible to the caller, or '' for all
 --
--- Returns  {'ok', view}, {'missing'} or {'conflict', state}
+-- Returns  {done: …} with the view (`workflows/view`), `missing`, or {ended: string} with the state
 
-local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local cancel_job = require('workflows/cancel_job').cancel_job
 local record = require('workflows/record')
@@ -18,19 +18,21 @@ local runtime = require('lib/runtime')
 local commit = runtime.commit
 local job_load = job_module.load
 local workflow_finish, workflow_node, workflow_open = record.finish, record.node, record.open
-local workflow_is_in, workflow_view = view.workflow_is_in, view.workflow_view
+local summary, workflow_view = view.summary, view.workflow_view
+local write = packed.write
 local call = redis.call
 
 -- Jobs cancelled per call; the tick cancels the rest.
 local CANCELLED_PER_CALL = 100
 
 local function run()
-  local id, op, tenant = unpack(ctx.args, 9, 11)
-  local workflow = workflow_open(id)
-  if not workflow or not workflow_is_in(workflow.tenant, tenant) then return {'missing'} end
-  if workflow.op == op then return {'ok', workflow_view(workflow.id, tenant)} end
-  if workflow.state ~= 'running' then return {'conflict', workflow.state} end
-  workflow.op = op
+  local args = packed.read()
+  local id, tenant = args.id, args.tenant
+  local workflow = summary(id, tenant) and workflow_open(id)
+  if not workflow then return write('missing') end
+  if workflow.op == args.op then return write({done = workflow_view(id, tenant)}) end
+  if workflow.state ~= 'running' then return write({ended = workflow.state}) end
+  workflow.op = args.op
   workflow_finish(workflow, 'cancelled')
   local left = CANCELLED_PER_CALL
   for number = 0, tonumber(call('HGET', workflow.key, 'nodes')) - 1 do
@@ -45,7 +47,7 @@ local function run()
     end
   end
   commit()
-  return {'ok', workflow_view(workflow.id, tenant)}
+  return write({done = workflow_view(id, tenant)})
 end
 
 return run

@@ -12,17 +12,39 @@ local function workflow_is_in(tenant, scope)
   return scope == '' or scope == (tenant and tenant ~= '' and tenant or '_default')
 end
 
--- Returns {{state, kind, name, meta, created, finished, jobs, jobs that succeeded, jobs that
--- failed, tenant, steps}, nodes, {number, result, …}}, or nil if the workflow does not exist or is
--- not visible.
+-- Returns a workflow without its parts, or nil if it does not exist or is not visible:
+--   id         string
+--   state      string
+--   kind       string
+--   name       string  JSON, or ''
+--   meta       string  JSON, or ''
+--   created    number
+--   finished   number?
+--   jobs       number
+--   completed  number  jobs that succeeded
+--   failed     number
+--   tenant     string  or ''
+--   steps      string  or ''
+local function summary(id, scope)
+  local key = ctx.prefix .. 'workflow:' .. id
+  local state, kind, name, meta, created, finished, jobs, completed, failed, tenant, steps =
+    unpack(call('HMGET', key, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant', 'steps'))
+  if not state or not workflow_is_in(tenant, scope) then return nil end
+  return {id = id, state = state, kind = kind or '', name = name or '', meta = meta or '', created = tonumber(created),
+    finished = tonumber(finished), jobs = tonumber(jobs or 0), completed = tonumber(completed or 0), failed = tonumber(failed or 0),
+    tenant = tenant or '', steps = steps or ''}
+end
+
+-- Returns a workflow as `summary` does, with
+--   nodes    list of string
+--   results  list of {node: number, result: string}
 --
 -- The node of a job that has begun and not ended is followed by US state US started of the job; if
 -- `with_progress`, also by US progress US data as its worker reported them.
 local function workflow_view(id, scope, with_progress)
+  local view = summary(id, scope)
+  if not view then return nil end
   local key = ctx.prefix .. 'workflow:' .. id
-  local header = call('HMGET', key, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant', 'steps')
-  if not header[1] or not workflow_is_in(header[10], scope) then return nil end
-  for position = 1, #header do header[position] = header[position] or '' end
   local numbers = {}
   for number = 1, tonumber(call('HGET', key, 'nodes')) do numbers[number] = number - 1 end
   local nodes = call('HMGET', key .. ':nodes', unpack(numbers))
@@ -37,7 +59,10 @@ local function workflow_view(id, scope, with_progress)
       end
     end
   end
-  return {header, nodes, call('HGETALL', key .. ':results')}
+  local results, stored = {}, call('HGETALL', key .. ':results')
+  for place = 1, #stored, 2 do results[#results + 1] = {node = tonumber(stored[place]), result = stored[place + 1]} end
+  view.nodes, view.results = nodes, results
+  return view
 end
 
-return {workflow_is_in = workflow_is_in, workflow_view = workflow_view}
+return {summary = summary, workflow_view = workflow_view}
