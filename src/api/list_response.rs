@@ -4,7 +4,7 @@ use super::pagination::Page;
 use super::response;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
+use serde::Serialize;
 use std::fmt::Display;
 
 /// A list response under construction: JSON members without the closing brace.
@@ -22,8 +22,8 @@ impl ListResponse {
     }
 
     /// Like [`ListResponse::new`], from values.
-    pub(super) fn from_values(items: Vec<Value>, names: &[&str]) -> Self {
-        Self::new(&Value::Array(items).to_string(), names)
+    pub(super) fn from_values(items: &[impl Serialize], names: &[&str]) -> Self {
+        Self::new(&response::to_value(&items).to_string(), names)
     }
 
     /// Adds a member. The value must display as JSON.

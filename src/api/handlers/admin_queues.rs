@@ -33,7 +33,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         });
         items.push(item);
     }
-    Ok(ListResponse::from_values(items, &[]).paged(page, queues.len()))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, queues.len()))
 }
 
 /// `GET /admin/queues/{name}`.

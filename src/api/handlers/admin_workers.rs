@@ -28,7 +28,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         "quiet": workers.len() - running - stale,
         "stale": stale,
     });
-    Ok(ListResponse::from_values(items, &[]).with("summary", summary).paged(page, workers.len()))
+    Ok(ListResponse::from_values(&items, &[]).with("summary", summary).paged(page, workers.len()))
 }
 
 /// `GET /admin/workers/{id}`.

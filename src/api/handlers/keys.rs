@@ -24,7 +24,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let keys = api.inner.keys.keys();
     let items: Vec<Value> =
         keys.iter().skip(page.offset).take(page.limit).map(|credential| describe(credential)).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, keys.len()))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, keys.len()))
 }
 
 fn describe(credential: &Credential) -> Value {

@@ -26,7 +26,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         items.extend(RuleStats::read(api.registry(), name).await?.map(|stats| stats.to_json()));
     }
     let version = json!(&*known.version);
-    Ok(ListResponse::from_values(items, &["rules"]).with("version", version).paged(page, names.len()))
+    Ok(ListResponse::from_values(&items, &["rules"]).with("version", version).paged(page, names.len()))
 }
 
 /// `GET /admin/planner/{rule}`.
@@ -77,7 +77,7 @@ pub(crate) async fn rounds(api: Api, PathParam(name): PathParam, uri: Uri) -> Re
         api.store().recorded_rounds(&name, None, page.offset.saturating_add(page.limit).min(total.max(1))).await?;
     let items: Vec<Value> =
         recorded.iter().skip(page.offset).filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, total))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, total))
 }
 
 /// `GET /admin/planner/{rule}/tenants`.
@@ -91,7 +91,7 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     };
     let list = TenantList::read(api.registry(), &name, order).await?.ok_or_else(|| missing(&name))?;
     let items = list.page(page.offset, page.limit);
-    Ok(ListResponse::from_values(items, &[]).with("truncated", list.truncated).paged(page, list.len()))
+    Ok(ListResponse::from_values(&items, &[]).with("truncated", list.truncated).paged(page, list.len()))
 }
 
 /// `GET /admin/planner/{rule}/preview`: what the next round would do, or with `jobs` a round of that size.

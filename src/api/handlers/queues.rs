@@ -29,7 +29,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
             json!({"name": queue.name, "status": status, "created_at": time::rfc3339(queue.created)})
         })
         .collect();
-    Ok(ListResponse::from_values(items, &["queues"]).paged(page, queues.len()))
+    Ok(ListResponse::from_values(&items, &["queues"]).paged(page, queues.len()))
 }
 
 /// `GET /queues/{name}`.

@@ -25,7 +25,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_query(&Query::parse(&uri))?;
     let (total, limits) = api.store().limits(page.offset, page.limit).await?;
     let items: Vec<Value> = limits.iter().map(summary).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, total as usize))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, total as usize))
 }
 
 /// `GET /rate-limits/{key}`.

@@ -46,7 +46,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         page_items.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
     let mut pagination = page.to_json(roll.tenants.len());
     pagination["truncated"] = roll.truncated.into();
-    Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
+    Ok(ListResponse::from_values(&items, &[]).with("pagination", pagination).into_response())
 }
 
 /// `GET /admin/tenants/{id}`.

@@ -1,0 +1,11 @@
+//! The JSON bodies of responses as structs, one file per resource. Handlers serialize them, and the OpenAPI document has the
+//! schemas that are derived from them. So a member is written once, and its doc comment is its description in the document.
+//!
+//! - A member of type `Option` is `null` if there is no value; with `skip_serializing_if`, it is left out instead.
+//! - A struct is a component of the document under its own name, unless it is marked `inline`.
+//! - `types` has the values that many responses share.
+//!
+//! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
+
+pub(super) mod pools;
+pub(super) mod types;
