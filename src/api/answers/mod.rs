@@ -8,4 +8,5 @@
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
 pub(super) mod pools;
+pub(super) mod sidekiq;
 pub(super) mod types;
