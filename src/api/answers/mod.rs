@@ -7,6 +7,7 @@
 //!
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
+pub(super) mod keys;
 pub(super) mod pools;
 pub(super) mod sidekiq;
 pub(super) mod types;
