@@ -10,4 +10,5 @@
 pub(super) mod keys;
 pub(super) mod pools;
 pub(super) mod sidekiq;
+pub(super) mod stats;
 pub(super) mod types;

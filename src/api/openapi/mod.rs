@@ -99,7 +99,6 @@ fn schemas(limits: &Limits) -> Map<String, Value> {
         planner::schemas(),
         tenants::schemas(),
         webhooks::schemas(),
-        stats::schemas(),
     ]
     .into_iter()
     .flatten()
