@@ -11,4 +11,5 @@ pub(super) mod keys;
 pub(super) mod pools;
 pub(super) mod sidekiq;
 pub(super) mod stats;
+pub(super) mod system;
 pub(super) mod types;
