@@ -44,6 +44,16 @@ pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     raw_json(status, to_value(body).to_string())
 }
 
+/// Like [`json`], with the members in the order of the struct, and JSON text inside of it unchanged.
+pub(super) fn json_in_order(status: StatusCode, body: &impl Serialize) -> Response {
+    raw_json(status, in_order(body))
+}
+
+/// An answer as JSON text, with the members in the order of the struct.
+pub(super) fn in_order(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
+}
+
 /// An answer as a value, whose members are sorted by name. Answers have no other keys than strings, so each can be one.
 pub(super) fn to_value(answer: &impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()

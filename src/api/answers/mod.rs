@@ -7,9 +7,13 @@
 //!
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
+pub(super) mod events;
 pub(super) mod keys;
+pub(super) mod lists;
+pub(super) mod planner;
 pub(super) mod pools;
 pub(super) mod sidekiq;
 pub(super) mod stats;
 pub(super) mod system;
 pub(super) mod types;
+pub(super) mod workers;

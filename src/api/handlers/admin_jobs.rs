@@ -1,6 +1,7 @@
 //! Jobs in the admin API: find jobs, cancel, retry or delete one or many, purge a queue.
 
 use super::bulk::{self, Bulk};
+use crate::api::answers::lists::Truncated;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -42,7 +43,7 @@ pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
     }
     let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
     let jobs = response::jobs(&api.store().jobs(&ids).await?);
-    Ok(ListResponse::new(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
+    Ok(ListResponse::new(&jobs, &[]).with(&Truncated { truncated }).paged(page, found.len()))
 }
 
 /// Reads the filter of a query.

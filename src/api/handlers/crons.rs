@@ -1,5 +1,6 @@
 //! Crons: register, list, show, update, delete, run now, next times.
 
+use crate::api::answers::lists::Count;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -102,7 +103,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let table = api.store().crons(page.offset, page.limit, enabled).await?;
     let crons: Vec<String> = table.crons.iter().map(describe).collect();
     let items = format!("[{}]", crons.join(","));
-    Ok(ListResponse::new(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
+    Ok(ListResponse::new(&items, &["crons", "cron_jobs"]).with(&Count { count: crons.len() }).paged(page, table.total))
 }
 
 /// `GET /cron/{name}`.

@@ -1,6 +1,8 @@
 //! Plan rules in the admin API: list, change, pause, run; their rounds, tenants and previews.
 
 use super::PauseAction;
+use crate::api::answers::lists::Truncated;
+use crate::api::answers::planner::RulesVersion;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -25,8 +27,9 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     for name in names.iter().skip(page.offset).take(page.limit) {
         items.extend(RuleStats::read(api.registry(), name).await?.map(|stats| stats.to_json()));
     }
-    let version = json!(&*known.version);
-    Ok(ListResponse::from_values(&items, &["rules"]).with("version", version).paged(page, names.len()))
+    Ok(ListResponse::from_values(&items, &["rules"])
+        .with(&RulesVersion { version: known.version.to_string() })
+        .paged(page, names.len()))
 }
 
 /// `GET /admin/planner/{rule}`.
@@ -91,7 +94,7 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     };
     let list = TenantList::read(api.registry(), &name, order).await?.ok_or_else(|| missing(&name))?;
     let items = list.page(page.offset, page.limit);
-    Ok(ListResponse::from_values(&items, &[]).with("truncated", list.truncated).paged(page, list.len()))
+    Ok(ListResponse::from_values(&items, &[]).with(&Truncated { truncated: list.truncated }).paged(page, list.len()))
 }
 
 /// `GET /admin/planner/{rule}/preview`: what the next round would do, or with `jobs` a round of that size.

@@ -1,6 +1,7 @@
 //! Tenants: list, settings, limits, and statistics.
 
 use super::admin_jobs;
+use crate::api::answers::lists::{Paged, Pagination};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -44,9 +45,8 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let jobs = api.store().tenant_jobs(&ids).await?;
     let items: Vec<Value> =
         page_items.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
-    let mut pagination = page.to_json(roll.tenants.len());
-    pagination["truncated"] = roll.truncated.into();
-    Ok(ListResponse::from_values(&items, &[]).with("pagination", pagination).into_response())
+    let pagination = Pagination { truncated: Some(roll.truncated), ..page.describe(roll.tenants.len()) };
+    Ok(ListResponse::from_values(&items, &[]).with(&Paged { pagination }).into_response())
 }
 
 /// `GET /admin/tenants/{id}`.

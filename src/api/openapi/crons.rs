@@ -3,6 +3,7 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::lists::Count;
 use crate::api::handlers::crons::MOST_TIMES;
 use serde_json::{Value, json};
 
@@ -98,11 +99,10 @@ pub fn update() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    let response = merge(page_of(&["crons", "cron_jobs"], reference("Cron")), object([("count", count())]));
     operation("List crons")
         .query("enabled", boolean(), "Only crons that are enabled, or that are not.")
         .paged()
-        .response(200, "Crons, by name.", response)
+        .page_of::<Count>(&["crons", "cron_jobs"], reference("Cron"), "Crons, by name.")
 }
 
 pub fn show() -> Operation {

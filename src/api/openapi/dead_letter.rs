@@ -28,18 +28,18 @@ fn filtered(operation: Operation) -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    filtered(operation("List jobs in the dead letter")).response(
-        200,
+    filtered(operation("List jobs in the dead letter")).page_of::<()>(
+        &["jobs"],
+        reference("Job"),
         "Jobs, newest first.",
-        page_of(&["jobs"], reference("Job")),
     )
 }
 
 pub fn list_items() -> Operation {
-    filtered(operation("List jobs in the dead letter")).response(
-        200,
+    filtered(operation("List jobs in the dead letter")).page_of::<()>(
+        &["jobs"],
+        reference("Job"),
         "Jobs, newest first.",
-        page_of(&["jobs"], reference("Job")),
     )
 }
 

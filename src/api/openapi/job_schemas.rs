@@ -21,8 +21,6 @@ pub fn schemas() -> Schemas {
         ("UniquePolicy", unique()),
         ("RateLimitPolicy", rate_limit()),
         ("Window", window()),
-        ("Pagination", pagination()),
-        ("CursorPagination", object([("has_more", boolean()), ("limit", at_least(1)), ("next_cursor?", string())])),
     ]
 }
 
@@ -242,17 +240,4 @@ fn rate_limit() -> Value {
 
 fn window() -> Value {
     object([("limit", integer(1, MOST_STARTS.into())), ("period", period())])
-}
-
-fn pagination() -> Value {
-    object([
-        ("total", count()),
-        ("has_more", boolean()),
-        ("limit", at_least(1)),
-        ("offset", count()),
-        ("page", at_least(1)),
-        ("per_page", at_least(1)),
-        ("next_cursor?", string()),
-        ("truncated?", with_description(boolean(), "There are more than were looked at.")),
-    ])
 }

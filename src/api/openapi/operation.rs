@@ -1,7 +1,8 @@
 //! The description of one route: parameters, request body and responses, without those that all routes have.
 
 use super::derived;
-use super::schema::{integer, page_of, printable, string};
+use super::schema::{integer, list_response, merge, printable, string};
+use crate::api::answers::lists::Paged;
 use crate::api::pagination::MOST_ITEMS;
 use crate::api::response::MEDIA_TYPE;
 use schemars::JsonSchema;
@@ -140,9 +141,26 @@ impl Operation {
     }
 
     /// Adds a response that is a page of a list, with the items repeated under `names`.
-    pub fn page<T: JsonSchema>(mut self, names: &[&str], description: &'static str) -> Self {
-        let item = self.derive::<T>();
-        self.response(200, description, page_of(names, item))
+    pub fn page<Item: JsonSchema>(self, names: &[&str], description: &'static str) -> Self {
+        self.page_with::<Item, ()>(names, description)
+    }
+
+    /// Like [`Operation::page`], with the members of `More`.
+    pub fn page_with<Item: JsonSchema, More: JsonSchema>(mut self, names: &[&str], description: &'static str) -> Self {
+        let item = self.derive::<Item>();
+        self.page_of::<More>(names, item, description)
+    }
+
+    /// Like [`Operation::page_with`], for items whose schema is written by hand.
+    pub fn page_of<More: JsonSchema>(mut self, names: &[&str], item: Value, description: &'static str) -> Self {
+        let (more, paged) = (self.derive::<More>(), self.derive::<Paged>());
+        self.response(200, description, merge(merge(list_response(names, item), more), paged))
+    }
+
+    /// Adds a response that is a list with the members of `More`, for items whose schema is written by hand.
+    pub fn list_of<More: JsonSchema>(mut self, names: &[&str], item: Value, description: &'static str) -> Self {
+        let more = self.derive::<More>();
+        self.response(200, description, merge(list_response(names, item), more))
     }
 
     fn derive<T: JsonSchema>(&mut self) -> Value {

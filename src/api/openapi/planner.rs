@@ -5,6 +5,8 @@ use super::events::STREAM;
 use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
+use crate::api::answers::lists::Truncated;
+use crate::api::answers::planner::RulesVersion;
 use serde_json::{Value, json};
 
 /// The part of a job that names its tenant.
@@ -201,8 +203,11 @@ fn rule() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let response = merge(page_of(&["rules"], reference("Rule")), object([("version", string())]));
-    operation("List plan rules").paged().response(200, "Rules, in the order in which they are matched.", response)
+    operation("List plan rules").paged().page_of::<RulesVersion>(
+        &["rules"],
+        reference("Rule"),
+        "Rules, in the order in which they are matched.",
+    )
 }
 
 pub fn show() -> Operation {
@@ -228,11 +233,7 @@ pub fn remove() -> Operation {
 }
 
 pub fn rounds() -> Operation {
-    operation("List the rounds of a rule").paged().response(
-        200,
-        "Rounds, newest first.",
-        page_of(&[], reference("Round")),
-    )
+    operation("List the rounds of a rule").paged().page_of::<()>(&[], reference("Round"), "Rounds, newest first.")
 }
 
 pub fn tenants() -> Operation {
@@ -250,11 +251,10 @@ pub fn tenants() -> Operation {
         ("expected_share", ratio()),
         ("wait_bound_jobs", nullable(count())),
     ]);
-    let response = merge(page_of(&[], tenant), object([("truncated", boolean())]));
     operation("List the tenants that have staged jobs of a rule")
         .query("sort", enumeration(&["pending", "oldest", "weight", "name"]), "The sort key.")
         .paged()
-        .response(200, "Tenants.", response)
+        .page_of::<Truncated>(&[], tenant, "Tenants.")
 }
 
 pub fn preview() -> Operation {

@@ -64,7 +64,7 @@ pub fn quota_response() -> Value {
 
 pub fn list_all() -> Operation {
     let item = object([("name", string()), ("status", status()), ("created_at", timestamp())]);
-    operation("List queues").tenant_header().paged().response(200, "Queues, by name.", page_of(&["queues"], item))
+    operation("List queues").tenant_header().paged().page_of::<()>(&["queues"], item, "Queues, by name.")
 }
 
 pub fn show() -> Operation {
@@ -183,7 +183,7 @@ pub fn list_for_admin() -> Operation {
         ("avg_wait_ms", number()),
     ]);
     let item = merge(for_admin(), object([("throughput", throughput)]));
-    operation("List queues in the shape of the admin API").paged().response(200, "Queues, by name.", page_of(&[], item))
+    operation("List queues in the shape of the admin API").paged().page_of::<()>(&[], item, "Queues, by name.")
 }
 
 pub fn show_to_admin() -> Operation {

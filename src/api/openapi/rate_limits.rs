@@ -49,11 +49,7 @@ fn refer_window() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    operation("List limits").paged().response(
-        200,
-        "The limits that are in use, by key.",
-        page_of(&[], reference("RateLimit")),
-    )
+    operation("List limits").paged().page_of::<()>(&[], reference("RateLimit"), "The limits that are in use, by key.")
 }
 
 fn scoped(operation: Operation) -> Operation {

@@ -63,7 +63,7 @@ pub fn list_all() -> Operation {
         .query("configured", boolean(), "Only tenants with settings of their own, or only those without.")
         .query("sort", enumeration(&orders), "The sort key.")
         .paged()
-        .response(200, "Tenants.", page_of(&[], reference("Tenant")))
+        .page_of::<()>(&[], reference("Tenant"), "Tenants.")
 }
 
 pub fn show() -> Operation {

@@ -72,10 +72,10 @@ pub fn create() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    operation("List subscriptions").paged().response(
-        200,
+    operation("List subscriptions").paged().page_of::<()>(
+        &["subscriptions"],
+        reference("Subscription"),
         "Subscriptions, oldest first.",
-        page_of(&["subscriptions"], reference("Subscription")),
     )
 }
 
@@ -106,7 +106,7 @@ pub fn list_deliveries() -> Operation {
     operation("List pending or dead deliveries")
         .query("status", enumeration(&["pending", "dead"]), "The status of the deliveries; `pending` by default.")
         .paged()
-        .response(200, "Deliveries.", page_of(&["deliveries"], reference("Delivery")))
+        .page_of::<()>(&["deliveries"], reference("Delivery"), "Deliveries.")
 }
 
 pub fn show_delivery() -> Operation {
