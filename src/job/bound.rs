@@ -2,7 +2,6 @@
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
-use serde_json::{Value, json};
 
 const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
 const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
@@ -96,11 +95,6 @@ impl Bound {
         // Bounds stored by older versions have only the mark, not the fraction.
         let warning = words.next().and_then(|word| word.parse().ok());
         Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
-    }
-
-    /// Formats the bound as the configuration of a queue shows it.
-    pub fn to_json(&self) -> Value {
-        json!({"max_depth": self.most, "strategy": self.strategy, "warning_threshold": self.warning})
     }
 }
 

@@ -7,11 +7,15 @@
 //!
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
+pub(super) mod bulk;
+pub(super) mod dead_letter;
 pub(super) mod events;
 pub(super) mod keys;
 pub(super) mod lists;
 pub(super) mod planner;
 pub(super) mod pools;
+pub(super) mod queues;
+pub(super) mod rate_limits;
 pub(super) mod sidekiq;
 pub(super) mod stats;
 pub(super) mod system;

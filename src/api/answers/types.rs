@@ -4,6 +4,7 @@ use crate::api::openapi::{derived, schema};
 use crate::job::time;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Declares a type of values whose schema is written by hand in `openapi`.
@@ -32,12 +33,24 @@ macro_rules! described {
 pub(super) use described;
 
 described! {
+    /// The state of a job.
+    JobState(String) => schema::state();
+    /// JSON text from the store.
+    Json(Box<RawValue>) => schema::any();
     /// The id of a job.
     JobId(String) => schema::uuid();
     /// A number from 0 to 1.
     Ratio(f64) => schema::ratio();
     /// The origin of a setting.
     Source(&'static str) => schema::enumeration(&["file", "api"]);
+}
+
+impl Json {
+    /// Takes JSON text; no text, or text that is not JSON, is `null`.
+    pub fn parse(text: Option<&str>) -> Json {
+        let raw = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
+        Json(raw.unwrap_or_else(|| RawValue::NULL.to_owned()))
+    }
 }
 
 /// A point in time, in milliseconds since 1970.
@@ -62,4 +75,12 @@ impl JsonSchema for Timestamp {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         derived::from_value(schema::timestamp())
     }
+}
+
+/// Something of a job was deleted.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Deleted<'a> {
+    pub deleted: bool,
+    pub job_id: &'a str,
 }

@@ -1,6 +1,7 @@
 //! Bulk requests, which change many jobs at once: their options, their filter and their response.
 
 use crate::api::Api;
+use crate::api::answers::bulk::{BulkAnswer, BulkError};
 use crate::api::body::Fields;
 use crate::api::error::ApiError;
 use crate::job::invalid::{Invalid, Kind};
@@ -8,7 +9,6 @@ use crate::job::json::Object;
 use crate::job::time::{self, At};
 use crate::job::{State, duration, json};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 
 /// The default number of jobs that one request changes.
 const DEFAULT_LIMIT: u64 = 1000;
@@ -44,7 +44,13 @@ impl Bulk {
     }
 
     /// Changes jobs, at most as many as the request allows, and reports the error of each that failed.
-    pub(crate) async fn run<F>(&self, action: &str, api: &Api, ids: &[String], handle: fn(Api, String) -> F) -> Value
+    pub(crate) async fn run<F>(
+        &self,
+        action: &'static str,
+        api: &Api,
+        ids: &[String],
+        handle: fn(Api, String) -> F,
+    ) -> BulkAnswer
     where
         F: Future<Output = Result<(), ApiError>>,
     {
@@ -59,21 +65,23 @@ impl Bulk {
                     Err(error) => {
                         failed += 1;
                         if errors.len() < MOST_ERRORS {
-                            errors.push(json!({"job_id": id, "error": error.message}));
+                            errors.push(BulkError { job_id: id.clone(), error: error.message });
                         }
                     }
                 }
             }
         }
-        json!({
-            "action": action,
-            "matched": matched,
-            "succeeded": succeeded,
-            "failed": failed,
-            "remaining": matched.saturating_sub(ids.len()),
-            "dry_run": self.dry_run,
-            "errors": errors,
-        })
+        BulkAnswer {
+            action,
+            matched,
+            succeeded,
+            failed,
+            remaining: matched.saturating_sub(ids.len()),
+            dry_run: self.dry_run,
+            errors,
+            purged_count: None,
+            states: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::Schemas;
 use super::job_schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::bulk::BulkAnswer;
 use crate::api::answers::lists::{CursorPaged, Truncated};
 use crate::api::handlers::bulk;
 use crate::job::{Limits, State};
@@ -16,7 +17,6 @@ pub fn schemas(limits: &Limits) -> Schemas {
     vec![
         ("JobAnswer", merge(job_schemas::wrapped_job(), object([("deduplicated?", boolean())]))),
         ("NewJobs", request([("jobs", array_of(reference("NewJob"), 1, limits.max_batch))])),
-        ("BulkAnswer", bulk_response()),
     ]
 }
 
@@ -150,11 +150,9 @@ fn many(operation: Operation, takes: fn(State) -> bool) -> Operation {
         ("since?", timestamp()),
         ("until?", timestamp()),
     ]));
-    operation.request_body(merge(bulk_request(), request([("filter?", filter)]))).response(
-        200,
-        "The number of changed jobs, and errors.",
-        reference("BulkAnswer"),
-    )
+    operation
+        .request_body(merge(bulk_request(), request([("filter?", filter)])))
+        .answer::<BulkAnswer>(200, "The number of changed jobs, and errors.")
 }
 
 /// One of some states, or an array of them.
@@ -172,18 +170,4 @@ pub fn bulk_request() -> Value {
     let is_true = |name: &str| json!({"required": [name], "properties": {name: {"const": true}}});
     request["anyOf"] = json!([is_true("confirm"), is_true("dry_run")]);
     request
-}
-
-fn bulk_response() -> Value {
-    object([
-        ("action", string()),
-        ("matched", count()),
-        ("succeeded", count()),
-        ("failed", count()),
-        ("remaining", count()),
-        ("dry_run", boolean()),
-        ("errors", array(object([("job_id", string()), ("error", string())]))),
-        ("purged_count?", count()),
-        ("states?", array(state())),
-    ])
 }

@@ -90,8 +90,6 @@ fn schemas(limits: &Limits) -> Map<String, Value> {
         jobs::schemas(limits),
         workers::schemas(limits),
         workflows::schemas(),
-        queues::schemas(),
-        rate_limits::schemas(),
         dead_letter::schemas(),
         events::schemas(),
         crons::schemas(),
