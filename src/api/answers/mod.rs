@@ -14,6 +14,7 @@ pub(super) mod keys;
 pub(super) mod lists;
 pub(super) mod planner;
 pub(super) mod pools;
+pub(super) mod progress;
 pub(super) mod queues;
 pub(super) mod rate_limits;
 pub(super) mod sidekiq;
