@@ -21,4 +21,5 @@ pub(super) mod sidekiq;
 pub(super) mod stats;
 pub(super) mod system;
 pub(super) mod types;
+pub(super) mod webhooks;
 pub(super) mod workers;
