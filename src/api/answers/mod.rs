@@ -8,6 +8,7 @@
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
 pub(super) mod bulk;
+pub(super) mod crons;
 pub(super) mod dead_letter;
 pub(super) mod events;
 pub(super) mod keys;

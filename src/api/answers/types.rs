@@ -37,6 +37,8 @@ described! {
     JobState(String) => schema::state();
     /// JSON text from the store.
     Json(Box<RawValue>) => schema::any();
+    /// The name of a cron.
+    CronName(String) => schema::cron_name();
     /// The id of a job.
     JobId(String) => schema::uuid();
     /// A number from 0 to 1.
