@@ -22,5 +22,6 @@ pub(super) mod sidekiq;
 pub(super) mod stats;
 pub(super) mod system;
 pub(super) mod types;
+pub(super) mod waiting_for;
 pub(super) mod webhooks;
 pub(super) mod workers;

@@ -2,9 +2,8 @@
 
 use super::Schemas;
 use super::schema::*;
-use crate::api::handlers::waiting_for::REASONS;
 use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
-use crate::job::{LimitScope, Partition, State};
+use crate::job::{Partition, State};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
@@ -14,7 +13,6 @@ pub fn schemas() -> Schemas {
         ("JobOfAdmin", merge(job(), object([("metadata", map_of(timestamp())), ("retry_policy?", any_object())]))),
         ("JobBothWays", wrapped_job()),
         ("JobError", job_error()),
-        ("WaitingFor", waiting_for()),
         ("NewJob", new_job()),
         ("JobOptions", request(options())),
         ("RetryPolicy", retry()),
@@ -82,26 +80,6 @@ fn job() -> Value {
 /// A job, at top level and inside `job`.
 pub fn wrapped_job() -> Value {
     merge(job(), object([("job", reference("Job"))]))
-}
-
-/// The reason why a job is not running. Only responses about a single job have it.
-fn waiting_for() -> Value {
-    let states = ["waiting", "held", "awaits_weight", "blocked"];
-    let waiting = object([
-        ("reason", enumeration(&REASONS)),
-        ("rule?", string()),
-        ("tenant?", string()),
-        ("queue?", string()),
-        ("gate?", object([("open", boolean()), ("reason", nullable(string()))])),
-        ("tenant_state?", enumeration(&states)),
-        ("key?", with_description(string(), "The key of the limit, if the caller may read it.")),
-        ("scope?", enumeration(&LimitScope::NAMES)),
-        ("strategy?", enumeration(&["concurrency", "rate", "throttle", "hold"])),
-        ("limit?", string()),
-        ("since?", timestamp()),
-        ("until?", timestamp()),
-    ]);
-    with_description(waiting, "The reason why a job is not active, unless it waits only for a worker.")
 }
 
 /// A failed attempt. The worker chose `details` and `backtrace`.

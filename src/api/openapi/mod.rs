@@ -31,6 +31,7 @@ mod job_schemas;
 
 pub(super) use operation::Describe;
 
+use super::answers::waiting_for::WaitingFor;
 use super::response::MEDIA_TYPE;
 use super::routes::{Access, Route, table};
 use crate::auth::Role;
@@ -82,9 +83,11 @@ pub fn document(limits: &Limits) -> Value {
     })
 }
 
-/// The components that are not derived.
+/// The components to which no derived schema refers.
 fn schemas(limits: &Limits) -> Map<String, Value> {
-    [
+    // A part of jobs, whose schema is written by hand.
+    let (_, part_of_jobs) = derived::schema_of::<WaitingFor>();
+    let by_hand = [
         vec![("Error", errors::schema())],
         job_schemas::schemas(),
         jobs::schemas(limits),
@@ -100,8 +103,8 @@ fn schemas(limits: &Limits) -> Map<String, Value> {
     ]
     .into_iter()
     .flatten()
-    .map(|(name, schema)| (name.to_owned(), schema))
-    .collect()
+    .map(|(name, schema)| (name.to_owned(), schema));
+    by_hand.chain(part_of_jobs).collect()
 }
 
 fn header_components() -> Value {
