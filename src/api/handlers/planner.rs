@@ -2,7 +2,7 @@
 
 use super::PauseAction;
 use crate::api::answers::lists::Truncated;
-use crate::api::answers::planner::RulesVersion;
+use crate::api::answers::planner::{RuleRemoved, RulesVersion};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -58,9 +58,9 @@ pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) 
 /// `DELETE /admin/planner/{rule}`.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let staged = api.store().rule_status(&name, None).await?.staged;
-    let outcome = match api.registry().rules().remove(&name).await? {
-        Removed::Gone => json!({"rule": name, "removed": true, "holds": null, "draining_jobs": staged}),
-        Removed::Restored => json!({"rule": name, "removed": true, "holds": "file", "draining_jobs": 0}),
+    let (holds, draining_jobs) = match api.registry().rules().remove(&name).await? {
+        Removed::Gone => (None, staged),
+        Removed::Restored => (Some("file"), 0),
         Removed::InFile => {
             let message = format!("Plan rule {name} is set in the configuration file and was not changed at run time.");
             let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("rule", &name);
@@ -68,7 +68,7 @@ pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Respo
         }
         Removed::Unknown => return Err(missing(&name)),
     };
-    Ok(response::json(StatusCode::OK, &outcome))
+    Ok(response::json(StatusCode::OK, &RuleRemoved { rule: &name, removed: true, holds, draining_jobs }))
 }
 
 /// `GET /admin/planner/{rule}/rounds`, newest first.
