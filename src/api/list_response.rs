@@ -1,11 +1,11 @@
 //! Responses that are lists. Each has its items under `items`; some repeat them under an older name.
 
+use super::answers::lists::Paged;
 use super::pagination::Page;
 use super::response;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
-use std::fmt::Display;
+use serde::Serialize;
 
 /// A list response under construction: JSON members without the closing brace.
 pub(super) struct ListResponse {
@@ -22,19 +22,21 @@ impl ListResponse {
     }
 
     /// Like [`ListResponse::new`], from values.
-    pub(super) fn from_values(items: Vec<Value>, names: &[&str]) -> Self {
-        Self::new(&Value::Array(items).to_string(), names)
+    pub(super) fn from_values(items: &[impl Serialize], names: &[&str]) -> Self {
+        Self::new(&response::to_value(&items).to_string(), names)
     }
 
-    /// Adds a member. The value must display as JSON.
-    pub(super) fn with(mut self, name: &str, value: impl Display) -> Self {
-        self.body.push_str(&format!(",\"{name}\":{value}"));
+    /// Adds the members of an answer.
+    pub(super) fn with(mut self, more: &impl Serialize) -> Self {
+        let object = response::in_order(more);
+        let members = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        self.body.extend([",", members.unwrap_or_default()]);
         self
     }
 
     /// Builds the response with this page of `total` items.
     pub(super) fn paged(self, page: Page, total: usize) -> Response {
-        self.with("pagination", page.to_json(total)).into_response()
+        self.with(&Paged { pagination: page.describe(total) }).into_response()
     }
 
     /// Builds the response.

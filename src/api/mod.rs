@@ -1,6 +1,7 @@
 //! The HTTP API: translates requests into calls of the store and the planner, and their results into OJS responses. It
 //! contains no business rules.
 
+mod answers;
 mod auth;
 mod body;
 mod browser;

@@ -1,5 +1,6 @@
 //! Pagination of lists, in both dialects of OJS: `limit` with `offset` or `cursor`, and `page` with `per_page`.
 
+use super::answers::lists::{CursorPaged, CursorPagination, Pagination};
 use super::error::ApiError;
 use crate::domain::invalid::Invalid;
 use crate::domain::tenant_id;
@@ -79,13 +80,10 @@ impl CursorPage {
         Ok(CursorPage { cursor, limit })
     }
 
-    /// Returns `pagination` of the response, with the cursor of the next page unless this page is the last.
-    pub(super) fn to_json(limit: usize, next: Option<&ScanCursor>) -> serde_json::Value {
-        let mut pagination = serde_json::json!({"has_more": next.is_some(), "limit": limit});
-        if let Some(next) = next {
-            pagination["next_cursor"] = next.to_string().into();
-        }
-        pagination
+    /// Describes this page, with the cursor of the next page unless this page is the last.
+    pub(super) fn describe(limit: usize, next: Option<&ScanCursor>) -> CursorPaged {
+        let next_cursor = next.map(ScanCursor::to_string);
+        CursorPaged { pagination: CursorPagination { has_more: next.is_some(), limit, next_cursor } }
     }
 }
 
@@ -127,21 +125,18 @@ impl Page {
         Ok(if is_given { page } else { Page { limit: 20, ..page } })
     }
 
-    /// Returns `pagination` of the response with this page of `total` items.
-    pub(super) fn to_json(self, total: usize) -> serde_json::Value {
+    /// Describes this page of `total` items.
+    pub(super) fn describe(self, total: usize) -> Pagination {
         let end = self.offset.saturating_add(self.limit);
-        let has_more = end < total;
-        let mut pagination = serde_json::json!({
-            "total": total,
-            "has_more": has_more,
-            "limit": self.limit,
-            "offset": self.offset,
-            "page": self.offset / self.limit + 1,
-            "per_page": self.limit,
-        });
-        if has_more {
-            pagination["next_cursor"] = format!("after-{end}").into();
+        Pagination {
+            total,
+            has_more: end < total,
+            limit: self.limit,
+            offset: self.offset,
+            page: self.offset / self.limit + 1,
+            per_page: self.limit,
+            next_cursor: (end < total).then(|| format!("after-{end}")),
+            truncated: None,
         }
-        pagination
     }
 }

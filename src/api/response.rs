@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use serde::Serialize;
+use serde_json::Value;
 
 pub(super) const MEDIA_TYPE: &str = "application/openjobspec+json";
 
@@ -38,8 +40,23 @@ pub(super) fn no_content() -> Response {
 }
 
 /// A response with a body that `serde_json` serializes, for requests that are not frequent.
-pub(super) fn json(status: StatusCode, body: &serde_json::Value) -> Response {
-    raw_json(status, body.to_string())
+pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    raw_json(status, to_value(body).to_string())
+}
+
+/// Like [`json`], with the members in the order of the struct, and JSON text inside of it unchanged.
+pub(super) fn json_in_order(status: StatusCode, body: &impl Serialize) -> Response {
+    raw_json(status, in_order(body))
+}
+
+/// An answer as JSON text, with the members in the order of the struct.
+pub(super) fn in_order(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
+}
+
+/// An answer as a value, whose members are sorted by name. Answers have no other keys than strings, so each can be one.
+pub(super) fn to_value(answer: &impl Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or_default()
 }
 
 /// A job in the shape of the admin API, with `further` members: its times are repeated in `metadata`, its retry policy as

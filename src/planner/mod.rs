@@ -23,7 +23,7 @@ mod webhook_state;
 mod weight_sync;
 
 pub use failure_reporter::{FailureReporter, Notice};
-pub use preview::preview;
+pub use preview::{Preview, preview};
 pub use registry::RunnerRegistry;
 pub use round_attempt::RoundAttempt;
 pub use round_report::{RoundOutcome, RoundReport};
@@ -32,6 +32,6 @@ pub use scheduler::Planner;
 pub use staged_status::StagedStatus;
 pub use stats::{RuleStats, shadow};
 pub use tenant_counts::TenantCounts;
-pub use tenant_list::{Order, TenantList};
+pub use tenant_list::{ListedTenant, Order, TenantList};
 pub use webhook_reporter::WebhookReporter;
 pub use webhook_state::WebhookState;

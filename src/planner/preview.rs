@@ -2,13 +2,14 @@
 
 use super::RunnerRegistry;
 use super::round_state::in_turn;
-use super::tenant_counts::{self, TenantCounts};
+use super::tenant_counts::{ServedTenant, TenantCounts};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::fairness::{FairQueue, Tenant};
 use crate::domain::plan::Batch;
 use crate::domain::tenant::Weight;
 use crate::store::{Error, Observation, PriorityLevel, Served};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// Maximum number of promotions to preview for each main queue.
@@ -16,9 +17,56 @@ const MOST: u64 = 1000;
 /// Maximum number of tenants to read, which bounds how long Redis is busy.
 const SURVEYED: usize = 500;
 
+/// The explanation of the order.
+const WHY: &str = "The highest priority is promoted first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has been reached, the one with the earliest deadline is next; each job moves its tenant by 1/weight.";
+
+/// A round as it would be, as the API shows it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Preview {
+    pub rule: String,
+    pub gate: GatePreview,
+    /// Number of jobs that the round would promote.
+    pub batch: u64,
+    pub tenants: Vec<ServedTenant>,
+    /// The tenant of each promotion, in order.
+    pub order: Vec<String>,
+    /// True if the order ends early, because only the next tenants were read.
+    pub truncated: bool,
+    pub queues: Vec<QueuePreview>,
+    /// An explanation of the order.
+    pub why: &'static str,
+}
+
+/// A round as it would be, for one main queue.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct QueuePreview {
+    pub name: String,
+    pub batch: u64,
+    pub gate: GatePreview,
+    pub tenants: Vec<ServedTenant>,
+    pub order: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct GatePreview {
+    pub open: bool,
+    pub reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_threshold_ms: Option<u64>,
+}
+
+impl GatePreview {
+    fn of(closed: Option<&'static str>) -> GatePreview {
+        GatePreview { open: closed.is_none(), reason: closed, latency_threshold_ms: None }
+    }
+}
+
 /// Previews a rule's next round, or a round of `jobs` jobs. Returns `None` if there is no such
 /// rule.
-pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
+pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -> Result<Option<Preview>, Error> {
     let known = registry.rules().known().await?;
     let Some(rule) = known.find(name) else { return Ok(None) };
     let status = registry.status(&rule).await?;
@@ -59,28 +107,24 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         }
         (batch, left) = (batch + wanted, left - wanted);
         order.extend_from_slice(&picks);
-        queues.push(json!({
-            "name": queue.queue,
-            "batch": wanted,
-            "gate": {"open": gate.closed.is_none(), "reason": gate.closed.map(|closed| closed.name())},
-            "tenants": shown(&own),
-            "order": picks,
-        }));
+        queues.push(QueuePreview {
+            name: queue.queue.clone(),
+            batch: wanted,
+            gate: GatePreview::of(gate.closed.map(|closed| closed.name())),
+            tenants: own.shown(),
+            order: picks,
+        });
     }
-    Ok(Some(json!({
-        "rule": name,
-        "gate": {"open": closed.is_none(), "reason": closed, "latency_threshold_ms": rule.latency_threshold},
-        "batch": batch,
-        "tenants": shown(&tenants),
-        "order": order,
-        "truncated": truncated,
-        "queues": queues,
-        "why": "The highest priority is promoted first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has been reached, the one with the earliest deadline is next; each job moves its tenant by 1/weight.",
-    })))
-}
-
-fn shown(tenant_counts: &TenantCounts) -> Vec<Value> {
-    tenant_counts.served().iter().map(tenant_counts::show).collect()
+    Ok(Some(Preview {
+        rule: name.to_owned(),
+        gate: GatePreview { latency_threshold_ms: Some(rule.latency_threshold), ..GatePreview::of(closed) },
+        batch,
+        tenants: tenants.shown(),
+        order,
+        truncated,
+        queues,
+        why: WHY,
+    }))
 }
 
 /// Returns the tenants of the next promotions in order, at most `most`. Ends early if the next one

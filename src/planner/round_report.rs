@@ -1,7 +1,7 @@
 //! The report of a round, as it is stored and returned.
 
 use super::WebhookState;
-use super::tenant_counts::{self, TenantCounts};
+use super::tenant_counts::{ServedTenant, TenantCounts};
 use crate::domain::plan::Rule;
 use crate::domain::time::rfc3339;
 use crate::store::Served;
@@ -89,7 +89,7 @@ impl RoundReport {
     pub fn to_json(&self) -> Value {
         let mut served: Vec<&Served> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
-        let served: Vec<Value> = served.into_iter().take(MOST_NAMED).map(tenant_counts::show).collect();
+        let served: Vec<ServedTenant> = served.into_iter().take(MOST_NAMED).map(ServedTenant::from).collect();
         json!({
             "rule": self.rule,
             "round": self.round,

@@ -3,7 +3,6 @@
 
 use super::RunnerRegistry;
 use crate::store::{Error, StagedTenant};
-use serde_json::{Value, json};
 
 /// The reasons why a staged job is not promoted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +65,9 @@ impl StagedStatus {
         }))
     }
 
-    /// Returns the gate for API answers.
-    pub fn gate(&self) -> Value {
-        json!({"open": self.closed.is_none(), "reason": self.closed})
+    /// Returns the reason why rounds promote nothing into the queue, if they do not.
+    pub fn closed(&self) -> Option<&'static str> {
+        self.closed
     }
 
     /// Returns the name of the tenant's state.

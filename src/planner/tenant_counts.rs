@@ -1,7 +1,8 @@
 //! Numbers of jobs by tenant.
 
 use crate::store::Served;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// Numbers of jobs by tenant, in the order in which tenants were first served. A map finds the
@@ -29,9 +30,24 @@ impl TenantCounts {
     pub fn served(&self) -> &[Served] {
         &self.served
     }
+
+    /// Returns all tenants as the API shows them.
+    pub fn shown(&self) -> Vec<ServedTenant> {
+        self.served.iter().map(ServedTenant::from).collect()
+    }
 }
 
-/// Returns a tenant's jobs for API answers.
-pub fn show(served: &Served) -> Value {
-    json!({"tenant_id": served.tenant, "jobs": served.jobs, "weight": served.weight.as_f64()})
+/// Jobs of a tenant within a round, as the API shows them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Served")]
+pub struct ServedTenant {
+    pub tenant_id: String,
+    pub jobs: u64,
+    pub weight: f64,
+}
+
+impl From<&Served> for ServedTenant {
+    fn from(served: &Served) -> Self {
+        ServedTenant { tenant_id: served.tenant.clone(), jobs: served.jobs, weight: served.weight.as_f64() }
+    }
 }

@@ -4,7 +4,8 @@ use super::RunnerRegistry;
 use crate::domain::fairness::wait_bound;
 use crate::domain::tenant::Weight;
 use crate::store::{Error, StagedTenant};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// Maximum number of tenants read for one list; beyond it, the list is marked as truncated.
@@ -44,6 +45,34 @@ pub struct TenantList {
     queues: HashMap<String, Whole>,
     /// True if there are more tenants than were read.
     pub truncated: bool,
+}
+
+/// A tenant with staged jobs, as the API lists it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ListedTenant {
+    pub tenant_id: String,
+    /// The main queue for which its jobs are staged.
+    pub queue: String,
+    /// Number of its staged jobs.
+    pub pending: u64,
+    pub oldest_age_ms: Option<u64>,
+    pub weight: f64,
+    /// True if the weight is 0, so that no jobs are promoted.
+    pub held: bool,
+    /// True while the webhook is asked for the weight of the tenant.
+    pub awaits_weight: bool,
+    /// The age of the weight, if the webhook returned it.
+    pub weight_age_ms: Option<u64>,
+    pub promoted_total: u64,
+    /// Its share of the promotions of the listed tenants.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+    /// Its share of the weights.
+    #[schemars(range(min = 0, max = 1))]
+    pub expected_share: f64,
+    /// The largest number of promotions of other tenants before its next one.
+    pub wait_bound_jobs: Option<u64>,
 }
 
 /// Totals of one main queue, from which tenants' shares are computed.
@@ -114,28 +143,30 @@ impl TenantList {
     }
 
     /// Returns a part of the list.
-    pub fn page(&self, offset: usize, limit: usize) -> Vec<Value> {
+    pub fn page(&self, offset: usize, limit: usize) -> Vec<ListedTenant> {
         self.tenants.iter().skip(offset).take(limit).map(|(queue, tenant)| self.show(queue, tenant)).collect()
     }
 
-    fn show(&self, queue: &str, tenant: &StagedTenant) -> Value {
+    fn show(&self, queue: &str, tenant: &StagedTenant) -> ListedTenant {
         let weight = weight_of(tenant);
         let whole = self.queues.get(queue).copied().unwrap_or_default();
         let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-        json!({
-            "tenant_id": tenant.name,
-            "queue": queue,
-            "pending": tenant.staged,
-            "oldest_age_ms": tenant.oldest.map(|since| (self.now - since).max(0)),
-            "weight": tenant.weight.as_f64(),
-            "held": tenant.weight.is_held(),
-            "awaits_weight": tenant.is_unknown,
-            "weight_age_ms": (tenant.asked > 1).then(|| (self.now - tenant.asked).max(0)),
-            "promoted_total": tenant.promoted,
-            "share": of(tenant.promoted, whole.promoted),
-            "expected_share": of(u64::from(weight.thousandths()), if self.truncated { whole.weight } else { whole.listed_weight }),
-            "wait_bound_jobs": wait_bound(whole.weight, weight),
-        })
+        let age = |since: i64| u64::try_from(self.now - since).unwrap_or(0);
+        let expected_of = if self.truncated { whole.weight } else { whole.listed_weight };
+        ListedTenant {
+            tenant_id: tenant.name.clone(),
+            queue: queue.to_owned(),
+            pending: tenant.staged,
+            oldest_age_ms: tenant.oldest.map(age),
+            weight: tenant.weight.as_f64(),
+            held: tenant.weight.is_held(),
+            awaits_weight: tenant.is_unknown,
+            weight_age_ms: (tenant.asked > 1).then(|| age(tenant.asked)),
+            promoted_total: tenant.promoted,
+            share: of(tenant.promoted, whole.promoted),
+            expected_share: of(weight.thousandths().into(), expected_of),
+            wait_bound_jobs: wait_bound(whole.weight, weight),
+        }
     }
 }
 

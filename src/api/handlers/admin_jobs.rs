@@ -1,6 +1,9 @@
 //! Jobs in the admin API: find jobs, cancel, retry or delete one or many, purge a queue.
 
 use super::bulk::{self, Bulk};
+use crate::api::answers::bulk::BulkAnswer;
+use crate::api::answers::lists::Truncated;
+use crate::api::answers::types as answers;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -42,7 +45,7 @@ pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
     }
     let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
     let jobs = response::jobs(&api.store().jobs(&ids).await?);
-    Ok(ListResponse::new(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
+    Ok(ListResponse::new(&jobs, &[]).with(&Truncated { truncated }).paged(page, found.len()))
 }
 
 /// Reads the filter of a query.
@@ -184,8 +187,8 @@ pub(crate) async fn purge(api: Api, PathParam(queue): PathParam, request: Reques
     let filter = JobFilter { queue: Some(queue), states: states.clone(), until, ..JobFilter::default() };
     let (found, _) = api.store().find_jobs(&filter).await?;
     let ids: Vec<String> = found.into_iter().map(|job| job.id).collect();
-    let mut body = bulk.run("purge", &api, &ids, purge_one).await;
-    let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
-    (body["purged_count"], body["states"]) = (body["succeeded"].clone(), names.into());
+    let done = bulk.run("purge", &api, &ids, purge_one).await;
+    let states = states.iter().map(|state| answers::JobState(state.name().to_owned())).collect();
+    let body = BulkAnswer { purged_count: Some(done.succeeded), states: Some(states), ..done };
     Ok(response::json(StatusCode::OK, &body))
 }

@@ -1,16 +1,16 @@
 //! Queues in the shape of the admin API.
 
 use super::queue_config;
+use crate::api::answers::queues::{AdminQueue, AdminQueueAnswer, AdminQueueItem, Status, Throughput};
+use crate::api::answers::types::Timestamp;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::domain::time;
 use crate::store::Queue;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/queues`.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
@@ -22,36 +22,38 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let ended = api.store().recently_ended(&names).await?;
     let mut items = Vec::new();
     for (place, queue) in page_items.into_iter().enumerate() {
-        let mut item = describe(&api, queue, paused.contains_key(&queue.name)).await?;
+        let described = describe(&api, queue, paused.contains_key(&queue.name)).await?;
         let started = scheduling.queues.get(&queue.name);
         let ended = ended.as_ref().map(|ended| ended[place]);
-        item["throughput"] = json!({
-            "processed_per_minute": ended.map(|ended| ended.completed),
-            "failed_per_minute": ended.map(|ended| ended.discarded),
-            "started_per_minute": started.map_or(0, |queue| queue.jobs),
-            "avg_wait_ms": started.map_or(0.0, |queue| queue.average_wait_ms() as f64),
-        });
-        items.push(item);
+        let throughput = Throughput {
+            processed_per_minute: ended.map(|ended| ended.completed),
+            failed_per_minute: ended.map(|ended| ended.discarded),
+            started_per_minute: started.map_or(0, |queue| queue.jobs),
+            avg_wait_ms: started.map_or(0.0, |queue| queue.average_wait_ms() as f64),
+        };
+        items.push(AdminQueueItem { queue: described, throughput });
     }
-    Ok(ListResponse::from_values(items, &[]).paged(page, queues.len()))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, queues.len()))
 }
 
 /// `GET /admin/queues/{name}`.
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let queue = api.store().queue(&name).await?.ok_or_else(|| ApiError::not_found("queue", &name))?;
     let since = api.store().paused_since(&name).await?;
-    let mut object = describe(&api, &queue, since.is_some()).await?;
-    object["configuration"] = queue_config::describe(&api, &name).await?;
-    object["oldest_available_at"] = api.store().queue_stats(&name).await?.oldest_available.map(time::rfc3339).into();
-    Ok(response::json(StatusCode::OK, &object))
+    let body = AdminQueueAnswer {
+        queue: describe(&api, &queue, since.is_some()).await?,
+        configuration: queue_config::describe(&api, &name).await?,
+        oldest_available_at: api.store().queue_stats(&name).await?.oldest_available.map(Timestamp),
+    };
+    Ok(response::json(StatusCode::OK, &body))
 }
 
-async fn describe(api: &Api, queue: &Queue, is_paused: bool) -> Result<Value, ApiError> {
-    Ok(json!({
-        "name": queue.name,
-        "state": if is_paused { "paused" } else { "active" },
-        "paused": is_paused,
-        "counts": api.store().queue_counts(&queue.name).await?,
-        "created_at": time::rfc3339(queue.created),
-    }))
+async fn describe(api: &Api, queue: &Queue, is_paused: bool) -> Result<AdminQueue, ApiError> {
+    Ok(AdminQueue {
+        name: queue.name.clone(),
+        state: Status::of(is_paused),
+        paused: is_paused,
+        counts: api.store().queue_counts(&queue.name).await?,
+        created_at: Timestamp(queue.created),
+    })
 }

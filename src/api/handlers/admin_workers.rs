@@ -1,15 +1,17 @@
 //! Workers in the admin API: list, show, and direct them.
 
+use crate::api::answers::types::Timestamp;
+use crate::api::answers::workers::{
+    self as answers, WorkerDirected, WorkerHealth, WorkerNumbers, WorkerRemoved, WorkersSummary,
+};
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::domain::time;
 use crate::store::{SetDirectiveOutcome, Worker};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/workers`.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
@@ -20,24 +22,19 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let mut items = Vec::new();
     for worker in workers.iter().skip(page.offset).take(page.limit) {
         let active = api.store().leased_by(&worker.id).await?;
-        items.push(describe(&api, worker, active.len().into()));
+        items.push(describe(&api, worker, active.len()));
     }
-    let summary = json!({
-        "total": workers.len(),
-        "running": running,
-        "quiet": workers.len() - running - stale,
-        "stale": stale,
-    });
-    Ok(ListResponse::from_values(items, &[]).with("summary", summary).paged(page, workers.len()))
+    let (quiet, total) = (workers.len() - running - stale, workers.len());
+    let summary = WorkerNumbers { quiet, running, stale, total };
+    Ok(ListResponse::from_values(&items, &[]).with(&WorkersSummary { summary }).paged(page, workers.len()))
 }
 
 /// `GET /admin/workers/{id}`.
 pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
     let active = api.store().leased_by(&id).await?;
-    let mut object = describe(&api, &worker, active.len().into());
-    object["active_job_ids"] = active.into();
-    Ok(response::json(StatusCode::OK, &object))
+    let shown = answers::Worker { active_job_ids: Some(active.clone()), ..describe(&api, &worker, active.len()) };
+    Ok(response::json(StatusCode::OK, &shown))
 }
 
 /// `GET /workers/{id}/health`: 503 for a worker without a recent heartbeat.
@@ -45,7 +42,7 @@ pub(crate) async fn health(api: Api, PathParam(id): PathParam) -> Result<Respons
     let worker = find(&api, &id).await?;
     let state = state(&api, &worker);
     let status = if state == "stale" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    let body = json!({"worker_id": id, "state": state, "last_heartbeat_at": time::rfc3339(worker.seen)});
+    let body = WorkerHealth { worker_id: &id, state, last_heartbeat_at: Timestamp(worker.seen) };
     Ok(response::json(status, &body))
 }
 
@@ -66,7 +63,9 @@ pub(crate) async fn terminate(api: Api, PathParam(id): PathParam) -> Result<Resp
 
 async fn direct(api: &Api, id: &str, directive: &str) -> Result<Response, ApiError> {
     match api.store().set_directive(id, directive).await? {
-        SetDirectiveOutcome::Done => Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "state": directive}))),
+        SetDirectiveOutcome::Done => {
+            Ok(response::json(StatusCode::OK, &WorkerDirected { worker_id: id, state: directive }))
+        }
         SetDirectiveOutcome::Missing => Err(ApiError::not_found("worker", id)),
         SetDirectiveOutcome::Terminates => {
             let message = format!("Worker {id} is terminating; this cannot be undone.");
@@ -84,7 +83,8 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Respons
         return Err(error.hint(format!("Send POST /ojs/v1/admin/workers/{id}/terminate to ask it to exit.")));
     }
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| ApiError::not_found("worker", &id))?;
-    Ok(response::json(StatusCode::OK, &json!({"worker_id": id, "removed": true, "jobs_requeued": handed_back})))
+    let body = WorkerRemoved { worker_id: &id, removed: true, jobs_requeued: handed_back };
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 async fn find(api: &Api, id: &str) -> Result<Worker, ApiError> {
@@ -103,17 +103,17 @@ fn state<'a>(api: &Api, worker: &'a Worker) -> &'a str {
     }
 }
 
-fn describe(api: &Api, worker: &Worker, active: Value) -> Value {
-    let mut object = json!({
-        "id": worker.id,
-        "state": state(api, worker),
-        "active_jobs": active,
-        "started_at": worker.since.map(time::rfc3339),
-        "last_heartbeat_at": time::rfc3339(worker.seen),
-    });
-    for (name, value) in &worker.fields {
-        // The values that a worker reported are stored as JSON.
-        object[name.as_str()] = serde_json::from_str(value).unwrap_or(Value::Null);
+fn describe<'a>(api: &Api, worker: &'a Worker, active_jobs: usize) -> answers::Worker<'a> {
+    // The values that a worker reported are stored as JSON.
+    let reported =
+        |(name, value): (&'a String, &String)| (name.as_str(), serde_json::from_str(value).unwrap_or_default());
+    answers::Worker {
+        id: &worker.id,
+        state: state(api, worker),
+        active_jobs,
+        active_job_ids: None,
+        started_at: worker.since.map(Timestamp),
+        last_heartbeat_at: Timestamp(worker.seen),
+        reported: worker.fields.iter().map(reported).collect(),
     }
-    object
 }

@@ -1,15 +1,15 @@
 //! Bulk requests, which change many jobs at once: their options, their filter and their response.
 
 use crate::api::Api;
+use crate::api::answers::bulk::{BulkAnswer, BulkError};
 use crate::api::body::Fields;
 use crate::api::error::ApiError;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::State;
 use crate::domain::json::Object;
-use crate::domain::time::{self, At};
-use crate::domain::{duration, json};
+use crate::domain::time::At;
+use crate::domain::{duration, json, time};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 
 /// The default number of jobs that one request changes.
 const DEFAULT_LIMIT: u64 = 1000;
@@ -45,7 +45,13 @@ impl Bulk {
     }
 
     /// Changes jobs, at most as many as the request allows, and reports the error of each that failed.
-    pub(crate) async fn run<F>(&self, action: &str, api: &Api, ids: &[String], handle: fn(Api, String) -> F) -> Value
+    pub(crate) async fn run<F>(
+        &self,
+        action: &'static str,
+        api: &Api,
+        ids: &[String],
+        handle: fn(Api, String) -> F,
+    ) -> BulkAnswer
     where
         F: Future<Output = Result<(), ApiError>>,
     {
@@ -60,21 +66,23 @@ impl Bulk {
                     Err(error) => {
                         failed += 1;
                         if errors.len() < MOST_ERRORS {
-                            errors.push(json!({"job_id": id, "error": error.message}));
+                            errors.push(BulkError { job_id: id.clone(), error: error.message });
                         }
                     }
                 }
             }
         }
-        json!({
-            "action": action,
-            "matched": matched,
-            "succeeded": succeeded,
-            "failed": failed,
-            "remaining": matched.saturating_sub(ids.len()),
-            "dry_run": self.dry_run,
-            "errors": errors,
-        })
+        BulkAnswer {
+            action,
+            matched,
+            succeeded,
+            failed,
+            remaining: matched.saturating_sub(ids.len()),
+            dry_run: self.dry_run,
+            errors,
+            purged_count: None,
+            states: None,
+        }
     }
 }
 

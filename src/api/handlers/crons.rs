@@ -1,5 +1,8 @@
 //! Crons: register, list, show, update, delete, run now, next times.
 
+use crate::api::answers::crons::{Cron, CronAnswer, CronTimes};
+use crate::api::answers::lists::Count;
+use crate::api::answers::types::{CronName, Json, Timestamp};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -9,9 +12,9 @@ use crate::api::{Api, response};
 use crate::domain::cron::{CronJob, Timing};
 use crate::domain::invalid::Invalid;
 use crate::domain::job::push_time;
+use crate::domain::json;
 use crate::domain::json::Object;
 use crate::domain::tenant_id::DEFAULT;
-use crate::domain::{json, time};
 use crate::enqueue::Refusal;
 use crate::store::{FireCronOutcome, MOST_CRONS, RegisterCronOutcome, StoredCron};
 use axum::extract::Request;
@@ -43,7 +46,7 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
             RegisterCronOutcome::Full => return Err(full()),
         };
         let stored = stored(&api, &cron.name).await?.1;
-        let mut response = cron_response(status, &stored, "");
+        let mut response = cron_response(status, &stored);
         // Cron names are valid in a header.
         if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/cron/{}", cron.name)) {
             response.headers_mut().insert(LOCATION, location);
@@ -62,7 +65,7 @@ pub(crate) async fn update(api: Api, PathParam(name): PathParam, request: Reques
         let cron = read(&before)?.changed(body.as_str(), &api.inner.limits, tenant_of(&api))?;
         check_job(&api, &cron, TEMPLATE).await?;
         if save(&api, &cron, Some(&before), now).await? != RegisterCronOutcome::Stale {
-            return Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1, ""));
+            return Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1));
         }
     }
     Err(busy(&name))
@@ -101,21 +104,23 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         Some(value) => Some(json::boolean(value).ok_or_else(|| Invalid::field("enabled", "true or false", value))?),
     };
     let table = api.store().crons(page.offset, page.limit, enabled).await?;
-    let crons: Vec<String> = table.crons.iter().map(describe).collect();
-    let items = format!("[{}]", crons.join(","));
-    Ok(ListResponse::new(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
+    let crons: Vec<Cron> = table.crons.iter().map(describe).collect();
+    Ok(ListResponse::new(&response::in_order(&crons), &["crons", "cron_jobs"])
+        .with(&Count { count: crons.len() })
+        .paged(page, table.total))
 }
 
 /// `GET /cron/{name}`.
 pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
-    Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1, ""))
+    Ok(cron_response(StatusCode::OK, &stored(&api, &name).await?.1))
 }
 
 /// `DELETE /cron/{name}`: jobs that the cron created remain.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (_, cron) = stored(&api, &name).await?;
     api.store().remove_cron(&name).await?;
-    Ok(cron_response(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
+    let body = CronAnswer { deleted: Some(true), name: Some(CronName(name)), ..answer(&cron) };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 /// `POST /cron/{name}/run`: runs the cron now, whatever its schedule. Its overlap policy applies.
@@ -140,8 +145,14 @@ pub(crate) async fn next_times(api: Api, PathParam(name): PathParam, uri: Uri) -
     let (now, stored) = stored(&api, &name).await?;
     let cron = read(&stored)?;
     let times = times(&cron.timing, stored.next, now, count);
-    let more = format!(",\"name\":{},\"enabled\":{}", json::quoted(&name), cron.enabled);
-    Ok(response::raw_json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
+    let body = CronTimes {
+        expression: cron.expression,
+        timezone: cron.timezone,
+        next_run_times: times,
+        name: Some(name),
+        enabled: Some(cron.enabled),
+    };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 /// `POST /cron-preview`: the next times of an expression, without a cron.
@@ -160,20 +171,15 @@ pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiE
         ..Invalid::field("expression", "", &expression)
     })?;
     let now = api.store().crons(0, 1, None).await?.now;
-    let times = times(&timing, None, now, count as usize);
-    Ok(response::raw_json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
+    let next_run_times = times(&timing, None, now, count as usize);
+    let body = CronTimes { expression, timezone, next_run_times, name: None, enabled: None };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 /// Returns the next times. The first is the stored one, if there is one.
-fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<i64> {
+fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<Timestamp> {
     let first = next.and_then(|next| timing.fires(next)).or_else(|| timing.next_after(now, now));
-    std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).collect()
-}
-
-fn preview_of(expression: &str, timezone: &str, times: &[i64], more: &str) -> String {
-    let times: Vec<String> = times.iter().map(|at| format!("\"{}\"", time::rfc3339(*at))).collect();
-    let (expression, timezone) = (json::quoted(expression), json::quoted(timezone));
-    format!("{{\"expression\":{expression},\"timezone\":{timezone},\"next_run_times\":[{}]{more}}}", times.join(","))
+    std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).map(Timestamp).collect()
 }
 
 /// Reads a cron, and the time of the store in milliseconds.
@@ -194,13 +200,17 @@ fn read(stored: &StoredCron) -> Result<CronJob, ApiError> {
     })
 }
 
-fn cron_response(status: StatusCode, stored: &StoredCron, more: &str) -> Response {
+fn cron_response(status: StatusCode, stored: &StoredCron) -> Response {
+    response::json_in_order(status, &answer(stored))
+}
+
+fn answer(stored: &StoredCron) -> CronAnswer {
     let cron = describe(stored);
-    response::raw_json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{more}}}"))
+    CronAnswer { cron: cron.clone(), cron_job: cron, deleted: None, name: None }
 }
 
 /// Serializes a cron for both dialects: its document, the members of its template repeated at top level, and its times.
-fn describe(stored: &StoredCron) -> String {
+fn describe(stored: &StoredCron) -> Cron {
     let mut out = stored.document.strip_suffix('}').unwrap_or("{").to_owned();
     // The document is JSON that this server wrote.
     if let Ok(document) = Object::parse(&stored.document) {
@@ -224,7 +234,7 @@ fn describe(stored: &StoredCron) -> String {
     out.push_str(&format!(",\"run_count\":{}", stored.runs));
     push_time(&mut out, "created_at", Some(stored.created));
     out.push('}');
-    out
+    Cron(Json::parse(Some(&out)).0)
 }
 
 /// The error of a request that lost against other requests in each of its attempts.

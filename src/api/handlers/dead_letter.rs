@@ -1,6 +1,9 @@
 //! The dead letter: list, show, retry or delete one or many jobs.
 
 use super::bulk::{self, Bulk};
+use crate::api::answers::bulk::BulkAnswer;
+use crate::api::answers::dead_letter::{DeadLetterStats, Retention};
+use crate::api::answers::types::{Deleted, Timestamp};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -51,14 +54,14 @@ pub(crate) async fn stats(api: Api) -> Result<Response, ApiError> {
         *by_error.entry(record.error_type().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
     }
     let times = || records.iter().filter_map(Record::finished);
-    let body = serde_json::json!({
-        "total": total,
-        "by_queue": by_queue,
-        "by_error_type": by_error,
-        "oldest_at": times().min().map(time::rfc3339),
-        "newest_at": times().max().map(time::rfc3339),
-        "retention": {"max_age_seconds": settings.dead_letter / 1000, "max_count": most},
-    });
+    let body = DeadLetterStats {
+        total,
+        by_queue,
+        by_error_type: by_error,
+        oldest_at: times().min().map(Timestamp),
+        newest_at: times().max().map(Timestamp),
+        retention: Retention { max_age_seconds: settings.dead_letter / 1000, max_count: most },
+    };
     Ok(response::json(StatusCode::OK, &body))
 }
 
@@ -114,8 +117,8 @@ async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
 /// `DELETE /dead-letter` and `DELETE /admin/dead-letter`: deletes the jobs that match a filter.
 pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request).await?;
-    let mut body = bulk.run("delete", &api, &ids, delete_one).await;
-    body["purged_count"] = body["succeeded"].clone();
+    let done = bulk.run("delete", &api, &ids, delete_one).await;
+    let body = BulkAnswer { purged_count: Some(done.succeeded), ..done };
     Ok(response::json(StatusCode::OK, &body))
 }
 
@@ -151,7 +154,7 @@ pub(crate) async fn delete(api: Api, PathParam(id): PathParam) -> Result<Respons
     if !api.store().delete_dead_letter(&id).await? {
         return Err(ApiError::not_found("dead letter", &id));
     }
-    Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+    Ok(response::json(StatusCode::OK, &Deleted { deleted: true, job_id: &id }))
 }
 
 /// `DELETE /admin/dead-letter/{id}`.

@@ -2,13 +2,14 @@
 
 use super::event_stream;
 use crate::api::Api;
+use crate::api::answers::events::EventsPage;
 use crate::api::concurrency_limit::Peer;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::Query;
 use crate::domain::invalid::Invalid;
 use crate::domain::job::id;
-use crate::domain::{json, names};
+use crate::domain::names;
 use crate::store::{EventFilter, EventOrder, EventPage};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
@@ -41,8 +42,8 @@ pub(crate) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> 
         event.write(&mut items);
     }
     items.push(']');
-    let cursor = json::quoted(cursor.as_deref().or(after).unwrap_or_default());
-    Ok(ListResponse::new(&items, &["events"]).with("cursor", cursor).with("has_more", has_more).into_response())
+    let page = EventsPage { cursor: cursor.as_deref().or(after).unwrap_or_default(), has_more };
+    Ok(ListResponse::new(&items, &["events"]).with(&page).into_response())
 }
 
 /// `GET /events/stream`: always a stream. `channel` is `all`, `queue:NAME` or `job:ID`.

@@ -54,9 +54,7 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let filter = JobFilter { tenant: query.tenant()?, ..admin_jobs::filter(&query)? };
     let (ids, next) = api.store().scan_jobs(&filter, cursor, limit).await?;
     let jobs = response::jobs(&api.store().jobs(&ids).await?);
-    Ok(ListResponse::new(&jobs, &["jobs"])
-        .with("pagination", CursorPage::to_json(limit, next.as_ref()))
-        .into_response())
+    Ok(ListResponse::new(&jobs, &["jobs"]).with(&CursorPage::describe(limit, next.as_ref())).into_response())
 }
 
 /// `POST /jobs/batch`: stores all jobs of a batch, or none.

@@ -1,5 +1,7 @@
 //! API keys: list, create, revoke.
 
+use crate::api::answers::keys::{self as answers, KeyCreated, KeyRevoked, NewKey};
+use crate::api::answers::types::Timestamp;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -9,35 +11,34 @@ use crate::api::{Api, response};
 use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
 use crate::auth::{Credential, Revocation};
 use crate::domain::invalid::Invalid;
-use crate::domain::{tenant_id, time};
+use crate::domain::tenant_id;
 use crate::store::AddKeyOutcome;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/keys`: the metadata of all keys. The keys themselves are not stored.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_query(&Query::parse(&uri))?;
     api.inner.keys.reload().await?;
     let keys = api.inner.keys.keys();
-    let items: Vec<Value> =
+    let items: Vec<answers::Key> =
         keys.iter().skip(page.offset).take(page.limit).map(|credential| describe(credential)).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, keys.len()))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, keys.len()))
 }
 
-fn describe(credential: &Credential) -> Value {
+fn describe(credential: &Credential) -> answers::Key {
     let ApiKey { name, role, tenant, .. } = &credential.key;
     let source = if credential.created.is_some() { "api" } else { "config" };
-    json!({
-        "id": credential.key.id(),
-        "name": name,
-        "role": role.name(),
-        "tenant": tenant,
-        "source": source,
-        "created_at": credential.created.map(time::rfc3339),
-    })
+    answers::Key {
+        id: credential.key.id(),
+        name: name.clone(),
+        role: answers::Role(role.name()),
+        tenant: tenant.clone(),
+        source,
+        created_at: credential.created.map(Timestamp),
+    }
 }
 
 /// `POST /admin/keys`: the response contains the key, which is not stored and cannot be read again.
@@ -71,8 +72,9 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
         by = api.actor(),
         "API key created"
     );
-    let object = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
-    let mut response = response::json(StatusCode::CREATED, &json!({"api_key": object}));
+    let id = key.id();
+    let api_key = NewKey { id, name: key.name, role: answers::Role(role.name()), tenant: key.tenant, key: secret };
+    let mut response = response::json(StatusCode::CREATED, &KeyCreated { api_key });
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
@@ -107,7 +109,7 @@ pub(crate) async fn revoke(api: Api, PathParam(id): PathParam) -> Result<Respons
     match api.inner.keys.revoke(&id, &api.actor()).await? {
         Revocation::Done => {
             tracing::info!(key = id, by = api.actor(), "API key revoked");
-            Ok(response::json(StatusCode::OK, &json!({"revoked": true, "id": id})))
+            Ok(response::json(StatusCode::OK, &KeyRevoked { id: &id, revoked: true }))
         }
         Revocation::NotFound => {
             Err(ApiError::not_found("API key", &id).hint("Send GET /ojs/v1/admin/keys for a list of the keys."))

@@ -1,6 +1,8 @@
 //! Plan rules in the admin API: list, change, pause, run; their rounds, tenants and previews.
 
 use super::PauseAction;
+use crate::api::answers::lists::Truncated;
+use crate::api::answers::planner::{RuleRemoved, RulesVersion};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -26,8 +28,9 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     for name in names.iter().skip(page.offset).take(page.limit) {
         items.extend(RuleStats::read(api.registry(), name).await?.map(|stats| stats.to_json()));
     }
-    let version = json!(&*known.version);
-    Ok(ListResponse::from_values(items, &["rules"]).with("version", version).paged(page, names.len()))
+    Ok(ListResponse::from_values(&items, &["rules"])
+        .with(&RulesVersion { version: known.version.to_string() })
+        .paged(page, names.len()))
 }
 
 /// `GET /admin/planner/{rule}`.
@@ -56,9 +59,9 @@ pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) 
 /// `DELETE /admin/planner/{rule}`.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let staged = api.store().rule_status(&name, None).await?.staged;
-    let outcome = match api.registry().rules().remove(&name).await? {
-        Removed::Gone => json!({"rule": name, "removed": true, "holds": null, "draining_jobs": staged}),
-        Removed::Restored => json!({"rule": name, "removed": true, "holds": "file", "draining_jobs": 0}),
+    let (holds, draining_jobs) = match api.registry().rules().remove(&name).await? {
+        Removed::Gone => (None, staged),
+        Removed::Restored => (Some("file"), 0),
         Removed::InFile => {
             let message = format!("Plan rule {name} is set in the configuration file and was not changed at run time.");
             let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("rule", &name);
@@ -66,7 +69,7 @@ pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Respo
         }
         Removed::Unknown => return Err(missing(&name)),
     };
-    Ok(response::json(StatusCode::OK, &outcome))
+    Ok(response::json(StatusCode::OK, &RuleRemoved { rule: &name, removed: true, holds, draining_jobs }))
 }
 
 /// `GET /admin/planner/{rule}/rounds`, newest first.
@@ -78,7 +81,7 @@ pub(crate) async fn rounds(api: Api, PathParam(name): PathParam, uri: Uri) -> Re
         api.store().recorded_rounds(&name, None, page.offset.saturating_add(page.limit).min(total.max(1))).await?;
     let items: Vec<Value> =
         recorded.iter().skip(page.offset).filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, total))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, total))
 }
 
 /// `GET /admin/planner/{rule}/tenants`.
@@ -92,7 +95,7 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     };
     let list = TenantList::read(api.registry(), &name, order).await?.ok_or_else(|| missing(&name))?;
     let items = list.page(page.offset, page.limit);
-    Ok(ListResponse::from_values(items, &[]).with("truncated", list.truncated).paged(page, list.len()))
+    Ok(ListResponse::from_values(&items, &[]).with(&Truncated { truncated: list.truncated }).paged(page, list.len()))
 }
 
 /// `GET /admin/planner/{rule}/preview`: what the next round would do, or with `jobs` a round of that size.

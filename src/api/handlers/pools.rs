@@ -1,5 +1,7 @@
 //! Worker pools: list, add, change, remove, and their usage.
 
+use crate::api::answers::pools::{self as answers, PoolAnswer, PoolRemoved, PoolSettings};
+use crate::api::answers::types::Source;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -16,7 +18,6 @@ use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/pools`.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
@@ -28,9 +29,9 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page_items: Vec<&Pool> = pools.iter().copied().skip(page.offset).take(page.limit).collect();
     let names: Vec<&str> = page_items.iter().map(|pool| pool.name.as_str()).collect();
     let statuses = api.store().scheduling(&names).await?.pools;
-    let items: Vec<Value> =
+    let items: Vec<answers::Pool> =
         page_items.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, pools.len()))
+    Ok(ListResponse::from_values(&items, &[]).paged(page, pools.len()))
 }
 
 /// `GET /admin/pools/{name}`.
@@ -65,8 +66,8 @@ pub(crate) async fn add(api: Api, request: Request) -> Result<Response, ApiError
 /// `DELETE /admin/pools/{name}`.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let holds = match api.registry().rules().remove_pool(&api.store().scope().qualified(&name)).await? {
-        Removed::Gone => Value::Null,
-        Removed::Restored => json!("file"),
+        Removed::Gone => None,
+        Removed::Restored => Some("file"),
         Removed::InFile => {
             let message = format!("Pool {name} is set in the configuration file and was not changed at run time.");
             let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
@@ -74,7 +75,7 @@ pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Respo
         }
         Removed::Unknown => return Err(missing(&name)),
     };
-    Ok(response::json(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
+    Ok(response::json(StatusCode::OK, &PoolRemoved { pool: &name, removed: true, holds }))
 }
 
 /// Assigns a pool to the tenant that the request names, if tenants have pools of their own.
@@ -95,17 +96,16 @@ async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Ap
     let pool = known.dispatch.policy.pool(&qualified).ok_or_else(|| missing(name))?;
     let usage = api.store().scheduling(&[&qualified]).await?.pools.first().copied().unwrap_or_default();
     let pool = describe(&known.dispatch, pool, usage);
-    let mut body = pool.clone();
-    body["pool"] = pool;
-    Ok(response::json(status, &body))
+    Ok(response::json(status, &PoolAnswer { members: &pool, pool: &pool }))
 }
 
-fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
-    let mut object = pool.to_json();
-    object["active_workers"] = status.active_workers.into();
-    object["active_jobs"] = status.active_jobs.into();
-    object["source"] = held.source_of(&pool.name).name().into();
-    object
+fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> answers::Pool {
+    answers::Pool {
+        settings: PoolSettings(pool.to_json()),
+        active_workers: status.active_workers,
+        active_jobs: status.active_jobs,
+        source: Source(held.source_of(&pool.name).name()),
+    }
 }
 
 fn missing(name: &str) -> ApiError {

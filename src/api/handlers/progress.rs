@@ -1,11 +1,12 @@
 //! Progress of jobs, for people, and checkpoints, for the next attempt.
 
+use crate::api::answers::progress::{self as answers, CheckpointAnswer, JobProgress, StoredCheckpoint};
+use crate::api::answers::types::{Deleted, JobState, Json, Ratio, Timestamp};
 use crate::api::body::{Fields, RequestBody};
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
-use crate::domain::job::push_time;
 use crate::domain::json;
 use crate::store::{Progress, ProgressOutcome, ProgressReport};
 use axum::extract::Request;
@@ -74,17 +75,15 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
 }
 
 fn job_progress_response(id: &str, progress: Progress) -> Result<Response, ApiError> {
-    let value = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
-    let mut body = format!(
-        "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{value},\"data\":{},\"message\":{}",
-        json::quoted(id),
-        progress.state,
-        progress.data.as_deref().unwrap_or("null"),
-        progress.message.as_deref().unwrap_or("null"),
-    );
-    push_time(&mut body, "updated_at", progress.updated);
-    body.push('}');
-    Ok(progress_response(body, progress.progress))
+    let body = JobProgress {
+        job_id: id,
+        state: JobState(progress.state),
+        progress: progress.progress.map(Ratio),
+        data: Json::parse(progress.data.as_deref()),
+        message: Json::parse(progress.message.as_deref()),
+        updated_at: progress.updated.map(Timestamp),
+    };
+    Ok(progress_response(response::in_order(&body), progress.progress))
 }
 
 /// A response about work in progress, with the progress repeated in a header.
@@ -104,7 +103,9 @@ pub(crate) async fn put_checkpoint(api: Api, PathParam(id): PathParam, request: 
     let state =
         fields.get("state").ok_or_else(|| Invalid::missing("state", "the state to store, any JSON except null"))?;
     let (sequence, created) = store_checkpoint(&api, &id, state).await?;
-    Ok(checkpoint_response(&id, sequence, created, ""))
+    let stored = StoredCheckpoint { job_id: &id, sequence, created_at: Timestamp(created) };
+    let body = CheckpointAnswer { members: &stored, checkpoint: &stored };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 async fn store_checkpoint(api: &Api, id: &str, state: &str) -> Result<(u64, i64), ApiError> {
@@ -120,8 +121,11 @@ async fn store_checkpoint(api: &Api, id: &str, state: &str) -> Result<(u64, i64)
 pub(crate) async fn show_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
     let checkpoint = record.checkpoint.ok_or_else(|| ApiError::not_found("checkpoint of job", &id))?;
-    let state = format!(",\"state\":{}", checkpoint.state);
-    Ok(checkpoint_response(&id, checkpoint.sequence, checkpoint.created, &state))
+    let created_at = Timestamp(checkpoint.created);
+    let stored = StoredCheckpoint { job_id: &id, sequence: checkpoint.sequence, created_at };
+    let checkpoint = answers::Checkpoint { stored, state: Json::parse(Some(&checkpoint.state)) };
+    let body = CheckpointAnswer { members: &checkpoint, checkpoint: &checkpoint };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 /// `DELETE /jobs/{id}/checkpoint`.
@@ -129,15 +133,7 @@ pub(crate) async fn delete_checkpoint(api: Api, PathParam(id): PathParam) -> Res
     if !api.store().drop_checkpoint(&id).await? {
         return Err(ApiError::not_found("job", &id));
     }
-    Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
-}
-
-/// A checkpoint, at top level and inside `checkpoint`: each is the shape of one specification.
-fn checkpoint_response(id: &str, sequence: u64, created: i64, state: &str) -> Response {
-    let mut inner = format!("\"job_id\":{},\"sequence\":{sequence}", json::quoted(id));
-    push_time(&mut inner, "created_at", Some(created));
-    inner.push_str(state);
-    response::raw_json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
+    Ok(response::json(StatusCode::OK, &Deleted { deleted: true, job_id: &id }))
 }
 
 fn into_result<T>(reply: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {

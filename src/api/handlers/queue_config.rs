@@ -1,6 +1,8 @@
 //! The configuration of a queue: its bound and its rate limit.
 
 use super::queue_limits::set_limit;
+use crate::api::answers::queues::{Backpressure, QueueConfig, QueueConfigAnswer};
+use crate::api::answers::rate_limits::Quota;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
@@ -12,7 +14,6 @@ use crate::domain::names;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// The members of a configuration, in both dialects.
 const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
@@ -66,20 +67,14 @@ fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
 
 async fn config_response(api: &Api, name: &str) -> Result<Response, ApiError> {
     let configuration = describe(api, name).await?;
-    let mut body = configuration.clone();
-    (body["name"], body["configuration"]) = (name.into(), configuration);
+    let body = QueueConfigAnswer { members: &configuration, name, configuration: &configuration };
     Ok(response::json(StatusCode::OK, &body))
 }
 
 /// Describes the settings of a queue, without those that are not set.
-pub(crate) async fn describe(api: &Api, queue: &str) -> Result<Value, ApiError> {
-    let mut configuration = json!({});
-    if let Some(bound) = api.store().bound(queue).await? {
-        configuration["backpressure"] = bound.to_json();
-    }
+pub(crate) async fn describe(api: &Api, queue: &str) -> Result<QueueConfig, ApiError> {
+    let backpressure = api.store().bound(queue).await?.map(Backpressure::from);
     let limit = api.store().limit(&LimitKey::queue(queue)).await?;
-    if let Some(quota) = limit.and_then(|state| state.admin.or(state.file)) {
-        configuration["rate_limit"] = Value::Object(quota.to_json());
-    }
-    Ok(configuration)
+    let quota = limit.and_then(|state| state.admin.or(state.file));
+    Ok(QueueConfig { backpressure, rate_limit: quota.as_ref().map(Quota::from) })
 }

@@ -1,6 +1,8 @@
 //! The rate limit of a queue, from the configuration file or from an admin, who takes precedence.
 
 use super::rate_limits::{HINT, describe};
+use crate::api::answers::queues::{QueueLimit, QueueLimitRemoved};
+use crate::api::answers::types as answers;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
@@ -13,7 +15,6 @@ use crate::store::{Layer, LimitState};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/queues/{name}/rate-limit`.
 pub(crate) async fn show(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
@@ -36,7 +37,7 @@ pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Resp
     if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
         let holds = holds.map(|_| Source::File.name());
-        return Ok(response::json(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
+        return Ok(response::json(StatusCode::OK, &QueueLimitRemoved { queue: &queue, removed: true, holds }));
     }
     if find(&api, &queue).await?.is_some_and(|state| state.file.is_some()) {
         let message = format!("The limit of queue {queue} is set in the configuration file.");
@@ -63,10 +64,8 @@ fn limit_response(queue: &str, state: &LimitState) -> Option<Response> {
         (None, Some(quota)) => (quota, Source::File),
         (None, None) => return None,
     };
-    let mut body = Value::Object(quota.to_json());
-    body["queue"] = queue.into();
-    body["source"] = source.name().into();
-    body["state"] = describe(state);
+    let body =
+        QueueLimit { quota: quota.into(), queue, source: answers::Source(source.name()), state: describe(state) };
     Some(rate_limit_headers::add_state(response::json(StatusCode::OK, &body), state))
 }
 

@@ -1,5 +1,7 @@
 //! Rate limits: their usage, and overrides.
 
+use crate::api::answers::rate_limits::{ConcurrencyUsage, Override, PartitionOf, RateLimit, RateUsage, ThrottleUsage};
+use crate::api::answers::types::Timestamp;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -8,12 +10,10 @@ use crate::api::path::PathParam;
 use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::limit::{LimitChange, LimitKey, LimitScope, Window, change};
-use crate::domain::time;
 use crate::store::{Layer, LimitState};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// The number of partitions of a key that one response contains.
 const MOST_PARTITIONS: usize = 100;
@@ -25,8 +25,8 @@ pub(crate) const HINT: &str = "See docs/dispatch.md for the syntax of a limit.";
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_query(&Query::parse(&uri))?;
     let (total, limits) = api.store().limits(page.offset, page.limit).await?;
-    let items: Vec<Value> = limits.iter().map(summary).collect();
-    Ok(ListResponse::from_values(items, &[]).paged(page, total as usize))
+    let items: Vec<RateLimit> = limits.iter().map(summary).collect();
+    Ok(ListResponse::from_values(&items, &[]).paged(page, total as usize))
 }
 
 /// `GET /rate-limits/{key}`.
@@ -40,9 +40,9 @@ pub(crate) async fn show(api: Api, PathParam(key): PathParam, uri: Uri) -> Resul
     let mut body = describe(&state);
     if total > 0 {
         let held_by_partitions = partitions.iter().map(LimitState::waiting).sum();
-        body["waiting_count"] = state.waiting().max(held_by_partitions).into();
-        body["partitions"] = partitions.iter().map(describe).collect::<Vec<_>>().into();
-        body["partitions_total"] = total.into();
+        body.waiting_count = state.waiting().max(held_by_partitions);
+        body.partitions = Some(partitions.iter().map(describe).collect());
+        body.partitions_total = Some(total);
     }
     Ok(rate_limit_headers::add_state(response::json(StatusCode::OK, &body), &state))
 }
@@ -123,47 +123,49 @@ fn limit_response(state: &LimitState) -> Response {
     rate_limit_headers::add_state(response::json(StatusCode::OK, &describe(state)), state)
 }
 
-fn named(key: &LimitKey, waiting: u64) -> Value {
-    let mut object = json!({"key": key.to_string(), "scope": key.scope.name(), "waiting_count": waiting});
-    if let Some((whole, by, name)) = key.part() {
-        object["partition"] = json!({"key": whole, "scope": by.name(), "name": name});
+/// A limit without numbers.
+fn named(key: &LimitKey, waiting_count: u64) -> RateLimit {
+    let partition = key.part().map(|(whole, by, name)| PartitionOf { key: whole.to_owned(), scope: by.name(), name });
+    RateLimit {
+        key: key.to_string(),
+        scope: key.scope.name(),
+        waiting_count,
+        partition,
+        partitions: None,
+        partitions_total: None,
+        concurrency: None,
+        rate: None,
+        throttle: None,
+        hold_until: None,
+        overridden: None,
     }
-    object
 }
 
 /// Describes a limit in full.
-pub(crate) fn describe(state: &LimitState) -> Value {
-    let mut object = summary(state);
-    if let Some(most) = state.quota.concurrency {
-        object["concurrency"]["available"] = u64::from(most).saturating_sub(state.running).into();
+pub(crate) fn describe(state: &LimitState) -> RateLimit {
+    let mut limit = summary(state);
+    if let Some(concurrency) = &mut limit.concurrency {
+        concurrency.available = Some(u64::from(concurrency.limit).saturating_sub(state.running));
     }
-    if state.quota.rate.is_some() {
-        object["rate"]["window_resets_at"] = time::rfc3339(state.resets_at.unwrap_or(state.now)).into();
+    if let Some(rate) = &mut limit.rate {
+        rate.window_resets_at = Some(Timestamp(state.resets_at.unwrap_or(state.now)));
     }
-    if state.quota.throttle.is_some() {
-        object["throttle"]["next_allowed_at"] = time::rfc3339(state.next_start.max(state.now)).into();
+    if let Some(throttle) = &mut limit.throttle {
+        throttle.next_allowed_at = Some(Timestamp(state.next_start.max(state.now)));
     }
-    object
+    limit
 }
 
 /// Describes a limit as an item of a list.
-fn summary(state: &LimitState) -> Value {
-    let mut object = named(&state.key, state.waiting());
-    if let Some(most) = state.quota.concurrency {
-        object["concurrency"] = json!({"limit": most, "active": state.running});
+fn summary(state: &LimitState) -> RateLimit {
+    let (quota, active) = (&state.quota, state.running);
+    let rate = |rate: Window| RateUsage { window: rate.into(), current_count: state.started, window_resets_at: None };
+    RateLimit {
+        concurrency: quota.concurrency.map(|limit| ConcurrencyUsage { limit, active, available: None }),
+        rate: quota.rate.map(rate),
+        throttle: quota.throttle.map(|window| ThrottleUsage { window: window.into(), next_allowed_at: None }),
+        hold_until: state.hold_until.map(Timestamp),
+        overridden: state.overridden.map(|until| Override { expires_at: until.map(Timestamp) }),
+        ..named(&state.key, state.waiting())
     }
-    if let Some(rate) = state.quota.rate {
-        object["rate"] = rate.to_json();
-        object["rate"]["current_count"] = state.started.into();
-    }
-    if let Some(throttle) = state.quota.throttle.map(Window::to_json) {
-        object["throttle"] = throttle;
-    }
-    if let Some(until) = state.hold_until {
-        object["hold_until"] = time::rfc3339(until).into();
-    }
-    if let Some(until) = state.overridden {
-        object["override"] = json!({"expires_at": until.map(time::rfc3339)});
-    }
-    object
 }

@@ -1,5 +1,7 @@
 //! Scheduling: the dispatches of queues within the last minute, and the policy of all queues.
 
+use crate::api::answers::pools::{Dispatches, DispatchesAnswer, QueueDispatches, Scheduling, SchedulingSettings};
+use crate::api::answers::types::{Ratio, Source};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
@@ -7,7 +9,6 @@ use crate::rules::Known;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// The window over which the store counts dispatches.
 const WINDOW: &str = "PT1M";
@@ -16,18 +17,15 @@ const WINDOW: &str = "PT1M";
 pub(crate) async fn stats(api: Api) -> Result<Response, ApiError> {
     let scheduling = api.store().scheduling(&[]).await?;
     let total = scheduling.total();
-    let queue = |(name, queue): (&String, &crate::store::Dispatched)| {
-        json!({
-            "name": name,
-            "dispatch_count_1m": queue.jobs,
-            "dispatch_ratio_1m": queue.ratio(total),
-            "avg_wait_ms": queue.average_wait_ms(),
-            "active_jobs": queue.active,
-        })
+    let queue = |(name, queue): (&String, &crate::store::Dispatched)| QueueDispatches {
+        name: name.clone(),
+        dispatch_count_1m: queue.jobs,
+        dispatch_ratio_1m: Ratio(queue.ratio(total)),
+        avg_wait_ms: queue.average_wait_ms(),
+        active_jobs: queue.active,
     };
-    let queues: Vec<Value> = scheduling.queues.iter().map(queue).collect();
-    let body = json!({"stats": {"queues": queues, "window": WINDOW}, "queues": queues, "window": WINDOW});
-    Ok(response::json(StatusCode::OK, &body))
+    let stats = Dispatches { queues: scheduling.queues.iter().map(queue).collect(), window: WINDOW };
+    Ok(response::json(StatusCode::OK, &DispatchesAnswer { members: &stats, stats: &stats }))
 }
 
 /// `GET /admin/scheduling/config`.
@@ -41,8 +39,7 @@ pub(crate) async fn put_config(api: Api, request: Request) -> Result<Response, A
     Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
-fn describe(known: &Known) -> Value {
-    let mut object = known.dispatch.policy.scheduling_to_json();
-    object["source"] = known.dispatch.scheduling_source().name().into();
-    object
+fn describe(known: &Known) -> Scheduling {
+    let settings = SchedulingSettings(known.dispatch.policy.scheduling_to_json());
+    Scheduling { settings, source: Source(known.dispatch.scheduling_source().name()) }
 }

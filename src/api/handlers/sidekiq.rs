@@ -1,12 +1,12 @@
 //! Jobs that wait in staging for a Sidekiq, by their Sidekiq id (jid).
 
+use crate::api::answers::sidekiq::StagedJob;
+use crate::api::answers::types::{JobId, Timestamp};
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::domain::time::rfc3339;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::json;
 
 /// `GET /admin/sidekiq/jobs/{id}`: the staged job with a jid.
 pub(crate) async fn show_job(api: Api, PathParam(jid): PathParam) -> Result<Response, ApiError> {
@@ -20,16 +20,16 @@ pub(crate) async fn show_job(api: Api, PathParam(jid): PathParam) -> Result<Resp
     };
     let known = api.registry().rules().known().await?;
     let waits_ms = u64::try_from(api.store().clock().now_ms() - job.created).unwrap_or(0);
-    let body = json!({
-        "jid": jid,
-        "id": job.id,
-        "class": job.class,
-        "tenant_id": job.tenant,
-        "rule": job.rule,
-        "main_queue": known.find(&job.rule).map(|rule| rule.main_queue.clone()),
-        "queue": job.queue,
-        "created_at": rfc3339(job.created),
-        "waits_ms": waits_ms,
-    });
+    let body = StagedJob {
+        jid,
+        id: JobId(job.id),
+        class: job.class,
+        tenant_id: job.tenant,
+        main_queue: known.find(&job.rule).map(|rule| rule.main_queue.clone()),
+        rule: job.rule,
+        queue: job.queue,
+        created_at: Timestamp(job.created),
+        waits_ms,
+    };
     Ok(response::json(StatusCode::OK, &body))
 }

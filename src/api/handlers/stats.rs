@@ -1,11 +1,11 @@
 //! Totals over all queues, jobs and workers.
 
+use crate::api::answers::stats::{Stats, Throughput};
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
 use crate::domain::job::State as JobState;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The period over which throughput is counted, in milliseconds.
@@ -17,22 +17,22 @@ const MOST_QUEUES: usize = 10_000;
 pub(crate) async fn show(api: Api) -> Result<Response, ApiError> {
     let store = api.store();
     let queues = store.queues().await?;
-    let mut jobs: BTreeMap<&str, i64> = JobState::ALL.into_iter().map(|state| (state.name(), 0)).collect();
+    let mut jobs: BTreeMap<&'static str, i64> = JobState::ALL.into_iter().map(|state| (state.name(), 0)).collect();
     for queue in queues.iter().take(MOST_QUEUES) {
         for (state, count) in store.queue_counts(&queue.name).await? {
             *jobs.entry(state).or_default() += count;
         }
     }
     let since = store.clock().now_ms() - MINUTE;
-    let body = json!({
-        "queues": queues.len(),
-        "workers": store.worker_count().await?,
-        "jobs": jobs,
-        "throughput": {
-            "processed_per_minute": store.ended_since(JobState::Completed, since).await?,
-            "failed_per_minute": store.ended_since(JobState::Discarded, since).await?,
+    let body = Stats {
+        queues: queues.len() as u64,
+        workers: store.worker_count().await?,
+        jobs,
+        throughput: Throughput {
+            processed_per_minute: store.ended_since(JobState::Completed, since).await?,
+            failed_per_minute: store.ended_since(JobState::Discarded, since).await?,
         },
-        "uptime_seconds": api.inner.started.elapsed().as_secs(),
-    });
+        uptime_seconds: api.inner.started.elapsed().as_secs(),
+    };
     Ok(response::json(StatusCode::OK, &body))
 }

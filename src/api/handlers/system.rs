@@ -1,5 +1,6 @@
 //! Health, readiness and metrics.
 
+use crate::api::answers::system::{BackendHealth, Health, NotReady, QueueNumbers, Ready, WorkerNumbers};
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
 use crate::planner::RuleStats;
@@ -9,7 +10,6 @@ use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -32,21 +32,25 @@ pub(crate) async fn health(api: Api) -> Response {
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
     let (status, backend, (all, paused)) = match &queues {
-        Ok(numbers) => (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), *numbers),
+        Ok(numbers) => {
+            let backend = BackendHealth { kind: "redis", status: "ok", latency_ms: Some(latency_ms), error: None };
+            (StatusCode::OK, backend, *numbers)
+        }
         Err(error) => {
             tracing::debug!(%error, "unhealthy");
-            let backend = json!({"type": "redis", "status": "unhealthy", "error": "the store is not available"});
+            let error = Some("the store is not available");
+            let backend = BackendHealth { kind: "redis", status: "unhealthy", latency_ms: None, error };
             (StatusCode::SERVICE_UNAVAILABLE, backend, (0, 0))
         }
     };
-    let body = json!({
-        "status": if queues.is_ok() { "ok" } else { "unhealthy" },
-        "version": "1.0",
-        "uptime_seconds": uptime,
-        "backend": backend,
-        "queues": {"active": all.saturating_sub(paused), "paused": paused},
-        "workers": {"connected": workers, "stale": 0},
-    });
+    let body = Health {
+        status: if queues.is_ok() { "ok" } else { "unhealthy" },
+        version: "1.0",
+        uptime_seconds: uptime,
+        backend,
+        queues: QueueNumbers { active: all.saturating_sub(paused), paused },
+        workers: WorkerNumbers { connected: workers, stale: 0 },
+    };
     with_retry_after(response::json(status, &body))
 }
 
@@ -65,10 +69,8 @@ pub(crate) async fn ready(api: Api) -> Response {
         }
     };
     let response = match reason {
-        None => response::json(StatusCode::OK, &json!({"status": "ready"})),
-        Some(reason) => {
-            response::json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "reason": reason}))
-        }
+        None => response::json(StatusCode::OK, &Ready { status: "ready" }),
+        Some(reason) => response::json(StatusCode::SERVICE_UNAVAILABLE, &NotReady { status: "not_ready", reason }),
     };
     with_retry_after(response)
 }

@@ -1,6 +1,12 @@
 //! Tenants: list, settings, limits, and statistics.
 
 use super::admin_jobs;
+use crate::api::answers::lists::{Paged, Pagination};
+use crate::api::answers::tenants::{
+    self as answers, Change, Fairness, JobsAndEnded, LimitsUsage, TenantAnswer, TenantRemoved, TenantSettings,
+    TenantStats, Throughput, Usage,
+};
+use crate::api::answers::types::Timestamp;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -11,7 +17,7 @@ use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::tenant::{TenantLimits, Weight};
-use crate::domain::{tenant_id, time};
+use crate::domain::{duration, tenant_id};
 use crate::rules::{
     Author, DirectoryFilter, DirectoryOrder, Removed, Served, TenantDirectory, TenantEntry, TenantSettingsRefused,
 };
@@ -19,7 +25,6 @@ use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde_json::{Value, json};
 
 /// `GET /admin/tenants`.
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
@@ -44,11 +49,10 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page_items: Vec<&TenantEntry> = directory.tenants.iter().skip(page.offset).take(page.limit).collect();
     let ids: Vec<&str> = page_items.iter().map(|tenant| tenant.id.as_str()).collect();
     let jobs = api.store().tenant_jobs(&ids).await?;
-    let items: Vec<Value> =
+    let items: Vec<answers::Tenant> =
         page_items.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
-    let mut pagination = page.to_json(directory.tenants.len());
-    pagination["truncated"] = directory.truncated.into();
-    Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
+    let pagination = Pagination { truncated: Some(directory.truncated), ..page.describe(directory.tenants.len()) };
+    Ok(ListResponse::from_values(&items, &[]).with(&Paged { pagination }).into_response())
 }
 
 /// `GET /admin/tenants/{id}`.
@@ -95,7 +99,7 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Resu
     };
     let jobs_kept = (jobs.total() > 0)
         .then(|| format!("{} jobs remain and are served with the settings that apply now ({holds})", jobs.total()));
-    let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
+    let body = TenantRemoved { tenant_id: &id, removed: true, holds, total_jobs: jobs.total(), jobs: jobs_kept };
     Ok(response::json(StatusCode::OK, &body))
 }
 
@@ -109,28 +113,31 @@ pub(crate) async fn stats(api: Api, PathParam(id): PathParam) -> Result<Response
     let counted = Some(&statistics).filter(|statistics| statistics.counted);
     let per_minute =
         |rate: fn(&TenantStatistics) -> f64| counted.map(|counted| (rate(counted) * 100.0).round() / 100.0);
-    let mut body = json!({
-        "tenant_id": id,
-        "total_jobs": jobs.total(),
-        "jobs": by_state(&jobs),
-        "throughput": {
-            "processed_per_minute": per_minute(|counted| counted.processed_per_minute),
-            "enqueued_per_minute": per_minute(|counted| counted.enqueued_per_minute),
+    let effective_share = match counted {
+        Some(_) => api.inner.neighbors.expected_share(&id).await?.map(share),
+        None => None,
+    };
+    let body = TenantStats {
+        tenant_id: &id,
+        total_jobs: jobs.total(),
+        jobs: JobsAndEnded {
+            jobs: (&jobs).into(),
+            completed_24h: counted.map(|counted| counted.day.completed),
+            failed_24h: counted.map(|counted| counted.day.failed),
         },
-        "limits": usage(&api, &id, &served.terms.limits, &jobs).await?,
-        "fairness": {
-            "weight": served.terms.weight.unwrap_or(Weight::ONE).to_json(),
-            "effective_share": match counted {
-                Some(_) => api.inner.neighbors.expected_share(&id).await?.map(share),
-                None => None,
-            },
-            "actual_share": counted.map(|counted| share(counted.worker_share)),
+        throughput: Throughput {
+            processed_per_minute: per_minute(|counted| counted.processed_per_minute),
+            enqueued_per_minute: per_minute(|counted| counted.enqueued_per_minute),
         },
-        "counted": counted.is_some(),
-        "computed_at": time::rfc3339(api.store().clock().now_ms()),
-    });
-    body["jobs"]["completed_24h"] = counted.map(|counted| counted.day.completed).into();
-    body["jobs"]["failed_24h"] = counted.map(|counted| counted.day.failed).into();
+        limits: usage(&api, &id, &served.terms.limits, &jobs).await?,
+        fairness: Fairness {
+            weight: served.terms.weight.unwrap_or(Weight::ONE).to_json(),
+            effective_share,
+            actual_share: counted.map(|counted| share(counted.worker_share)),
+        },
+        counted: counted.is_some(),
+        computed_at: Timestamp(api.store().clock().now_ms()),
+    };
     Ok(response::json(StatusCode::OK, &body))
 }
 
@@ -146,22 +153,21 @@ pub(crate) async fn jobs(api: Api, PathParam(id): PathParam, uri: Uri) -> Result
 }
 
 /// Describes the limits of a tenant with their usage.
-async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, ApiError> {
-    let mut object = json!({});
-    let mut put = |name: &str, limit: Option<u64>, current: u64| {
-        if let Some(limit) = limit {
-            object[name] = json!({"limit": limit, "current": current});
+async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<LimitsUsage, ApiError> {
+    let used = |limit: u64, current: u64| Usage { limit, current, period: None };
+    let max_enqueue_rate = match limits.max_enqueue_rate {
+        None => None,
+        Some(rate) => {
+            let current = api.store().enqueued_lately(id, rate.period).await?;
+            Some(Usage { period: Some(duration::to_iso(rate.period)), ..used(rate.limit.into(), current) })
         }
     };
-    put("max_concurrency", limits.max_concurrency.map(u64::from), jobs.active);
-    put("max_queue_depth", limits.max_queue_depth, jobs.depth());
-    put("max_scheduled", limits.max_scheduled, jobs.scheduled);
-    if let Some(rate) = limits.max_enqueue_rate {
-        let current = api.store().enqueued_lately(id, rate.period).await?;
-        put("max_enqueue_rate", Some(u64::from(rate.limit)), current);
-        object["max_enqueue_rate"]["period"] = rate.to_json()["period"].clone();
-    }
-    Ok(object)
+    Ok(LimitsUsage {
+        max_concurrency: limits.max_concurrency.map(|limit| used(limit.into(), jobs.active)),
+        max_queue_depth: limits.max_queue_depth.map(|limit| used(limit, jobs.depth())),
+        max_scheduled: limits.max_scheduled.map(|limit| used(limit, jobs.scheduled)),
+        max_enqueue_rate,
+    })
 }
 
 async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
@@ -179,31 +185,20 @@ async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiE
     check(id)?;
     let served = served(api, id).await?;
     let tenant = describe(id, &served, &jobs_of(api, id).await?);
-    let mut body = tenant.clone();
-    body["tenant"] = tenant;
-    body["changes"] = served.changes.into();
-    Ok(response::json(status, &body))
+    let changes = served.changes.into_iter().map(Change).collect();
+    Ok(response::json(status, &TenantAnswer { members: &tenant, tenant: &tenant, changes }))
 }
 
-fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
-    let mut object = served.terms.to_json();
-    object["tenant_id"] = id.into();
-    object["source"] = served.source.into();
-    object["tier"] = served.tier.clone().into();
-    object["created_at"] = served.created.map(time::rfc3339).into();
-    object["total_jobs"] = jobs.total().into();
-    object["jobs"] = by_state(jobs);
-    object
-}
-
-fn by_state(jobs: &TenantJobs) -> Value {
-    json!({
-        "pending": jobs.pending,
-        "available": jobs.available,
-        "scheduled": jobs.scheduled,
-        "retryable": jobs.retryable,
-        "active": jobs.active,
-    })
+fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> answers::Tenant {
+    answers::Tenant {
+        settings: TenantSettings(served.terms.to_json()),
+        tenant_id: id.to_owned(),
+        source: served.source,
+        tier: served.tier.clone(),
+        created_at: served.created.map(Timestamp),
+        total_jobs: jobs.total(),
+        jobs: jobs.into(),
+    }
 }
 
 /// Refuses a tenant that is not in the scope of the request. The error is the same as for a tenant that does not exist.

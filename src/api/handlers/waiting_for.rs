@@ -1,17 +1,13 @@
 //! `waiting_for` of a job: the reason why no worker runs it.
 
-use crate::api::Api;
+use crate::api::answers::types::Timestamp;
+use crate::api::answers::waiting_for::{self as answers, StagedGate};
 use crate::api::error::ApiError;
+use crate::api::{Api, response};
 use crate::domain::job::{Record, State};
 use crate::domain::limit::LimitKey;
-use crate::domain::time;
 use crate::planner::StagedStatus;
 use crate::store::WaitingFor;
-use serde_json::{Value, json};
-
-/// All reasons, in the order of the documentation.
-pub(crate) const REASONS: [&str; 7] =
-    ["staged", "rate_limit", "tenant_limit", "queue_paused", "scheduled", "retry", "activation"];
 
 /// Returns `waiting_for` as a further member of a job; empty if the job waits only for a worker, or does not wait.
 pub(crate) async fn member(api: &Api, record: &Record) -> Result<String, ApiError> {
@@ -23,50 +19,53 @@ pub(crate) async fn member(api: &Api, record: &Record) -> Result<String, ApiErro
         Some(WaitingFor::Round { rule, tenant, queue }) => staged(api, &rule, &tenant, &queue).await?,
         Some(other) => describe(other),
     };
-    Ok(format!(",\"waiting_for\":{object}"))
+    Ok(format!(",\"waiting_for\":{}", response::to_value(&object)))
 }
 
-async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<Value, ApiError> {
+async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<answers::WaitingFor, ApiError> {
     let own = api.store().scope().unqualified(queue).unwrap_or(queue);
-    let mut object = json!({"reason": "staged", "rule": rule, "tenant": tenant, "queue": own});
-    if let Some(status) = StagedStatus::read(api.registry(), rule, queue, tenant).await? {
-        object["gate"] = status.gate();
-        object["tenant_state"] = status.tenant_state().into();
-    }
-    Ok(object)
+    let status = StagedStatus::read(api.registry(), rule, queue, tenant).await?;
+    Ok(answers::WaitingFor {
+        rule: Some(rule.to_owned()),
+        tenant: Some(tenant.to_owned()),
+        queue: Some(own.to_owned()),
+        gate: status.as_ref().map(|status| StagedGate { open: status.closed().is_none(), reason: status.closed() }),
+        tenant_state: status.as_ref().map(StagedStatus::tenant_state),
+        ..because("staged")
+    })
 }
 
-fn describe(waiting: WaitingFor) -> Value {
+fn describe(waiting: WaitingFor) -> answers::WaitingFor {
+    let time = |at: Option<i64>| at.map(Timestamp);
     match waiting {
-        WaitingFor::Round { .. } => Value::Null, // handled by `staged`
-        WaitingFor::Activation => json!({"reason": "activation"}),
-        WaitingFor::Schedule { until } => with_time(json!({"reason": "scheduled"}), "until", until),
-        WaitingFor::Retry { until } => with_time(json!({"reason": "retry"}), "until", until),
-        WaitingFor::Slot { until, key } => with_time(limited(key.as_ref()), "until", until),
+        WaitingFor::Round { .. } => because("staged"), // handled by `staged`
+        WaitingFor::Activation => because("activation"),
+        WaitingFor::Schedule { until } => answers::WaitingFor { until: time(until), ..because("scheduled") },
+        WaitingFor::Retry { until } => answers::WaitingFor { until: time(until), ..because("retry") },
+        WaitingFor::Slot { until, key } => answers::WaitingFor { until: time(until), ..limited(key.as_ref()) },
         WaitingFor::Pause { queue, since } => {
-            with_time(json!({"reason": "queue_paused", "queue": queue}), "since", since)
+            answers::WaitingFor { queue: Some(queue), since: time(since), ..because("queue_paused") }
         }
         WaitingFor::Limit { key, strategy, since } => {
-            let mut object = limited(key.as_ref());
-            object["strategy"] = strategy.into();
-            with_time(object, "since", since)
+            answers::WaitingFor { strategy: Some(strategy), since: time(since), ..limited(key.as_ref()) }
         }
-        WaitingFor::TenantLimit { tenant, since } => {
-            let object = json!({"reason": "tenant_limit", "tenant": tenant, "limit": "max_concurrency"});
-            with_time(object, "since", since)
-        }
+        WaitingFor::TenantLimit { tenant, since } => answers::WaitingFor {
+            tenant: Some(tenant),
+            limit: Some("max_concurrency"),
+            since: time(since),
+            ..because("tenant_limit")
+        },
     }
 }
 
-fn limited(key: Option<&LimitKey>) -> Value {
-    let mut object = json!({"reason": "rate_limit"});
-    if let Some(key) = key {
-        (object["key"], object["scope"]) = (key.to_string().into(), key.scope.name().into());
+fn limited(key: Option<&LimitKey>) -> answers::WaitingFor {
+    answers::WaitingFor {
+        key: key.map(LimitKey::to_string),
+        scope: key.map(|key| key.scope.name()),
+        ..because("rate_limit")
     }
-    object
 }
 
-fn with_time(mut object: Value, name: &str, at: Option<i64>) -> Value {
-    at.into_iter().for_each(|at| object[name] = time::rfc3339(at).into());
-    object
+fn because(reason: &'static str) -> answers::WaitingFor {
+    answers::WaitingFor { reason, ..answers::WaitingFor::default() }
 }

@@ -1,5 +1,7 @@
 //! Webhook subscriptions and their deliveries.
 
+use crate::api::answers::types::{Json, Timestamp};
+use crate::api::answers::webhooks::{self as answers, DeliveryAnswer, DeliveryRetried, SubscriptionDeleted};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
@@ -8,13 +10,12 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::job::id;
+use crate::domain::json;
 use crate::domain::subscription::Subscription;
-use crate::domain::{json, time};
 use crate::store::{Delivery, SaveSubscriptionOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use serde_json::json;
 
 /// The number of attempts to change a subscription while other requests change it.
 const ATTEMPTS: usize = 8;
@@ -81,7 +82,7 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Respons
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         if api.store().unsubscribe(&old).await? == SaveSubscriptionOutcome::Done {
-            return Ok(response::json(StatusCode::OK, &json!({"deleted": true, "id": id})));
+            return Ok(response::json(StatusCode::OK, &SubscriptionDeleted { deleted: true, id: &id }));
         }
     }
     Err(busy(&id))
@@ -99,21 +100,21 @@ pub(crate) async fn list_deliveries(api: Api, uri: Uri) -> Result<Response, ApiE
     let (ids, total) = api.store().delivery_ids(dead, page.offset, page.limit).await?;
     let mut page_items = Vec::new();
     for id in &ids {
-        page_items.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
+        page_items.extend(api.store().delivery(id).await?.map(describe));
     }
-    Ok(ListResponse::new(&format!("[{}]", page_items.join(",")), &["deliveries"]).paged(page, total))
+    Ok(ListResponse::new(&response::in_order(&page_items), &["deliveries"]).paged(page, total))
 }
 
 /// `GET /webhooks/deliveries/{id}`.
 pub(crate) async fn show_delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let delivery = api.store().delivery(&id).await?.ok_or_else(|| ApiError::not_found("delivery", &id))?;
-    Ok(response::raw_json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
+    Ok(response::json_in_order(StatusCode::OK, &DeliveryAnswer { delivery: describe(delivery) }))
 }
 
 /// `POST /webhooks/deliveries/{id}/retry`: makes a dead delivery pending again.
 pub(crate) async fn retry_delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().redeliver(&id).await? {
-        true => Ok(response::json(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
+        true => Ok(response::json(StatusCode::OK, &DeliveryRetried { id: &id, status: "pending" })),
         false => Err(ApiError::not_found("delivery", &id)),
     }
 }
@@ -142,20 +143,18 @@ fn with_secret(status: StatusCode, subscription: &Subscription) -> Response {
     response::raw_json(status, format!("{{\"subscription\":{object},\"secret\":{secret}}}}}"))
 }
 
-fn describe(delivery: &Delivery) -> String {
-    let body = json!({
-        "id": delivery.id,
-        "subscription_id": delivery.subscription,
-        "event_type": delivery.kind,
-        "status": if delivery.dead { "dead" } else { "pending" },
-        "attempts": delivery.tries,
-        "created_at": time::rfc3339(delivery.created),
-    });
-    let mut object = body.to_string();
-    object.pop();
-    // Error and event are stored as JSON.
-    let error = delivery.error.as_deref().unwrap_or("null");
-    format!("{object},\"last_error\":{error},\"event\":{}}}", delivery.body)
+fn describe(delivery: Delivery) -> answers::Delivery {
+    answers::Delivery {
+        attempts: delivery.tries,
+        created_at: Timestamp(delivery.created),
+        event_type: delivery.kind,
+        id: delivery.id,
+        status: if delivery.dead { "dead" } else { "pending" },
+        subscription_id: delivery.subscription,
+        // Error and event are stored as JSON.
+        last_error: Json::parse(delivery.error.as_deref()),
+        event: answers::Event(Json::parse(Some(&delivery.body)).0),
+    }
 }
 
 /// Generates a secret of 256 random bits.

@@ -1,16 +1,17 @@
 //! Workers: ack, nack, heartbeat, register, deregister.
 
 use super::fetch;
+use crate::api::answers::types::Timestamp;
+use crate::api::answers::workers::{self as answers, WorkerDeregistered, WorkerRegistered};
 use crate::api::body::{Fields, RequestBody};
 use crate::api::context::RequestId;
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
-use crate::domain::job::push_time;
-use crate::domain::job::{Failure, Record};
+use crate::domain::job::{Failure, Record, push_time};
 use crate::domain::pool::Pool;
-use crate::domain::{json, names, portable, time};
+use crate::domain::{json, names, portable};
 use crate::store::{Ack, Choice, Heartbeat, Nack, Outcome, Preference};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
@@ -156,15 +157,14 @@ pub(crate) async fn heartbeat(api: Api, request: Request) -> Result<Response, Ap
     let beat = read_heartbeat(&body.fields()?)?;
     known_pool(&api, beat.pool.as_deref()).await?;
     let reply = api.store().heartbeat(&beat).await?;
-    let quoted = |ids: &[String]| ids.iter().map(|id| json::quoted(id)).collect::<Vec<_>>().join(",");
-    let body = format!(
-        "{{\"state\":\"{}\",\"jobs_extended\":[{}],\"cancelled_jobs\":[{}],\"server_time\":\"{}\",\"acknowledged\":true}}",
-        reply.directive,
-        quoted(&reply.extended),
-        quoted(&reply.cancelled),
-        time::rfc3339(reply.server_time)
-    );
-    Ok(response::raw_json(StatusCode::OK, body))
+    let body = answers::Heartbeat {
+        state: &reply.directive,
+        jobs_extended: &reply.extended,
+        cancelled_jobs: &reply.cancelled,
+        server_time: Timestamp(reply.server_time),
+        acknowledged: true,
+    };
+    Ok(response::json_in_order(StatusCode::OK, &body))
 }
 
 /// `POST /workers/register`, with the members at top level or inside `worker`.
@@ -183,22 +183,22 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     let reply = api.store().heartbeat(&beat).await?;
     let settings = api.store().settings();
     let interval = api.inner.heartbeat_interval;
-    let body = serde_json::json!({
-        "ok": true,
-        "worker_id": beat.worker,
-        "state": reply.directive,
-        "server_time": time::rfc3339(reply.server_time),
-        "heartbeat_interval": interval.as_secs_f64(),
-        "heartbeat_timeout": settings.dead_after as f64 / 1e3,
-        "visibility_timeout_default": settings.visibility as f64 / 1e3,
-    });
+    let body = WorkerRegistered {
+        ok: true,
+        worker_id: &beat.worker,
+        state: &reply.directive,
+        server_time: Timestamp(reply.server_time),
+        heartbeat_interval: interval.as_secs_f64(),
+        heartbeat_timeout: settings.dead_after as f64 / 1e3,
+        visibility_timeout_default: settings.visibility as f64 / 1e3,
+    };
     Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `DELETE /workers/{id}`: returns its active jobs to their queues.
 pub(crate) async fn deregister(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| ApiError::not_found("worker", &id))?;
-    let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
+    let body = WorkerDeregistered { ok: true, worker_id: &id, jobs_requeued: handed_back };
     Ok(response::json(StatusCode::OK, &body))
 }
 

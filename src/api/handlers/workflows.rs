@@ -81,8 +81,8 @@ pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
         record.write_summary(&mut items);
     }
     items.push(']');
-    let pagination = CursorPage::to_json(limit, next.as_ref());
-    Ok(ListResponse::new(&items, &["workflows"]).with("pagination", pagination).into_response())
+    let pagination = CursorPage::describe(limit, next.as_ref());
+    Ok(ListResponse::new(&items, &["workflows"]).with(&pagination).into_response())
 }
 
 /// `GET /workflows/{id}`.

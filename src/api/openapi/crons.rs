@@ -3,19 +3,15 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::crons::{CronAnswer, CronTimes};
+use crate::api::answers::lists::Count;
 use crate::api::handlers::crons::MOST_TIMES;
 use serde_json::{Value, json};
 
 const OVERLAPS: [&str; 7] = ["skip", "allow", "cancel_previous", "cancel", "replace", "enqueue", "queue"];
 
 pub fn schemas() -> Schemas {
-    let response = object([
-        ("cron", reference("Cron")),
-        ("cron_job", reference("Cron")),
-        ("deleted?", boolean()),
-        ("name?", cron_name()),
-    ]);
-    vec![("Cron", cron()), ("CronAnswer", response), ("CronTimes", times())]
+    vec![("Cron", cron())]
 }
 
 fn cron() -> Value {
@@ -38,16 +34,6 @@ fn cron() -> Value {
         ("last_run_at", nullable(timestamp())),
         ("run_count", count()),
         ("created_at", timestamp()),
-    ])
-}
-
-fn times() -> Value {
-    object([
-        ("expression", string()),
-        ("timezone", string()),
-        ("next_run_times", array(timestamp())),
-        ("name?", string()),
-        ("enabled?", boolean()),
     ])
 }
 
@@ -83,9 +69,9 @@ pub fn register() -> Operation {
     let registered = requiring_one_of(named, &["expression", "cron", "schedule"]);
     operation("Create a cron, or update the one with that name")
         .request_body(requiring_one_of(registered, &["job_template", "type"]))
-        .response(200, "The cron was updated.", reference("CronAnswer"))
+        .answer::<CronAnswer>(200, "The cron was updated.")
         .with_headers(&["Location"])
-        .response(201, "The cron was created.", reference("CronAnswer"))
+        .answer::<CronAnswer>(201, "The cron was created.")
         .with_headers(&["Location"])
         .errors(&[409])
 }
@@ -93,28 +79,23 @@ pub fn register() -> Operation {
 pub fn update() -> Operation {
     operation("Update the given members of a cron")
         .request_body(merge(body(), request([("name?", cron_name())])))
-        .response(200, "The cron was updated.", reference("CronAnswer"))
+        .answer::<CronAnswer>(200, "The cron was updated.")
         .errors(&[409])
 }
 
 pub fn list_all() -> Operation {
-    let response = merge(page_of(&["crons", "cron_jobs"], reference("Cron")), object([("count", count())]));
     operation("List crons")
         .query("enabled", boolean(), "Only crons that are enabled, or that are not.")
         .paged()
-        .response(200, "Crons, by name.", response)
+        .page_of::<Count>(&["crons", "cron_jobs"], reference("Cron"), "Crons, by name.")
 }
 
 pub fn show() -> Operation {
-    operation("Show a cron").response(200, "The cron.", reference("CronAnswer"))
+    operation("Show a cron").answer::<CronAnswer>(200, "The cron.")
 }
 
 pub fn remove() -> Operation {
-    operation("Delete a cron; jobs that it created remain").response(
-        200,
-        "The cron was deleted.",
-        reference("CronAnswer"),
-    )
+    operation("Delete a cron; jobs that it created remain").answer::<CronAnswer>(200, "The cron was deleted.")
 }
 
 pub fn run() -> Operation {
@@ -127,15 +108,11 @@ pub fn run() -> Operation {
 pub fn next_times() -> Operation {
     operation("List the next times of a cron")
         .query("count", integer(1, MOST_TIMES as i64), "The number of times; 5 by default.")
-        .response(200, "The next times.", reference("CronTimes"))
+        .answer::<CronTimes>(200, "The next times.")
 }
 
 pub fn preview() -> Operation {
     let body =
         request([("expression", expression()), ("timezone?", string()), ("count?", integer(1, MOST_TIMES as i64))]);
-    operation("List the next times of a cron expression").request_body(body).response(
-        200,
-        "The next times.",
-        reference("CronTimes"),
-    )
+    operation("List the next times of a cron expression").request_body(body).answer::<CronTimes>(200, "The next times.")
 }

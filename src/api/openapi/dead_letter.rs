@@ -4,6 +4,9 @@ use super::Schemas;
 use super::jobs::bulk_request;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::bulk::BulkAnswer;
+use crate::api::answers::dead_letter::DeadLetterStats;
+use crate::api::answers::types::Deleted;
 
 pub fn schemas() -> Schemas {
     let filter = closed(request([
@@ -28,31 +31,23 @@ fn filtered(operation: Operation) -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    filtered(operation("List jobs in the dead letter")).response(
-        200,
+    filtered(operation("List jobs in the dead letter")).page_of::<()>(
+        &["jobs"],
+        reference("Job"),
         "Jobs, newest first.",
-        page_of(&["jobs"], reference("Job")),
     )
 }
 
 pub fn list_items() -> Operation {
-    filtered(operation("List jobs in the dead letter")).response(
-        200,
+    filtered(operation("List jobs in the dead letter")).page_of::<()>(
+        &["jobs"],
+        reference("Job"),
         "Jobs, newest first.",
-        page_of(&["jobs"], reference("Job")),
     )
 }
 
 pub fn stats() -> Operation {
-    let response = object([
-        ("total", count()),
-        ("by_queue", map_of(count())),
-        ("by_error_type", map_of(count())),
-        ("oldest_at", nullable(timestamp())),
-        ("newest_at", nullable(timestamp())),
-        ("retention", object([("max_age_seconds", count()), ("max_count", count())])),
-    ]);
-    operation("Count the jobs in the dead letter").response(200, "The counts.", response)
+    operation("Count the jobs in the dead letter").answer::<DeadLetterStats>(200, "The counts.")
 }
 
 pub fn show() -> Operation {
@@ -81,27 +76,19 @@ pub fn retry_as_admin() -> Operation {
 }
 
 pub fn retry_many() -> Operation {
-    operation("Retry dead jobs").request_body(reference("DeadLetterBulk")).response(
-        200,
-        "The number of changed jobs, and errors.",
-        reference("BulkAnswer"),
-    )
+    operation("Retry dead jobs")
+        .request_body(reference("DeadLetterBulk"))
+        .answer::<BulkAnswer>(200, "The number of changed jobs, and errors.")
 }
 
 pub fn delete_many() -> Operation {
-    operation("Delete dead jobs").request_body(reference("DeadLetterBulk")).response(
-        200,
-        "The number of changed jobs, and errors.",
-        reference("BulkAnswer"),
-    )
+    operation("Delete dead jobs")
+        .request_body(reference("DeadLetterBulk"))
+        .answer::<BulkAnswer>(200, "The number of changed jobs, and errors.")
 }
 
 pub fn delete() -> Operation {
-    operation("Delete a dead job").response(
-        200,
-        "The job was deleted.",
-        object([("deleted", boolean()), ("job_id", string())]),
-    )
+    operation("Delete a dead job").answer::<Deleted>(200, "The job was deleted.")
 }
 
 pub fn delete_as_admin() -> Operation {

@@ -3,6 +3,7 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::events::EventsPage;
 use serde_json::json;
 
 pub const STREAM: &str = "text/event-stream";
@@ -33,8 +34,6 @@ pub fn stream() -> Operation {
 }
 
 pub fn poll() -> Operation {
-    let response =
-        merge(list_response(&["events"], reference("Event")), object([("cursor", string()), ("has_more", boolean())]));
     operation("List events")
         .description(
             "A client that accepts `text/event-stream` gets a stream that starts after `after` or `Last-Event-ID`.",
@@ -46,7 +45,7 @@ pub fn poll() -> Operation {
         .query("types", string(), "Only events of these types, separated by commas.")
         .query("queues", string(), "Only events of jobs in these queues, separated by commas.")
         .query("job_types", string(), "Only events of jobs of these types, separated by commas.")
-        .response(200, "Events.", response)
+        .list_of::<EventsPage>(&["events"], reference("Event"), "Events.")
         .also_as(STREAM, string())
         .errors(&[429])
 }

@@ -2,10 +2,9 @@
 
 use super::Schemas;
 use super::schema::*;
-use crate::api::handlers::waiting_for::REASONS;
 use crate::domain::job::State;
+use crate::domain::limit::Partition;
 use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
-use crate::domain::limit::{LimitScope, Partition};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
@@ -15,15 +14,12 @@ pub fn schemas() -> Schemas {
         ("JobOfAdmin", merge(job(), object([("metadata", map_of(timestamp())), ("retry_policy?", any_object())]))),
         ("JobBothWays", wrapped_job()),
         ("JobError", job_error()),
-        ("WaitingFor", waiting_for()),
         ("NewJob", new_job()),
         ("JobOptions", request(options())),
         ("RetryPolicy", retry()),
         ("UniquePolicy", unique()),
         ("RateLimitPolicy", rate_limit()),
         ("Window", window()),
-        ("Pagination", pagination()),
-        ("CursorPagination", object([("has_more", boolean()), ("limit", at_least(1)), ("next_cursor?", string())])),
     ]
 }
 
@@ -85,26 +81,6 @@ fn job() -> Value {
 /// A job, at top level and inside `job`.
 pub fn wrapped_job() -> Value {
     merge(job(), object([("job", reference("Job"))]))
-}
-
-/// The reason why a job is not running. Only responses about a single job have it.
-fn waiting_for() -> Value {
-    let states = ["waiting", "held", "awaits_weight", "blocked"];
-    let waiting = object([
-        ("reason", enumeration(&REASONS)),
-        ("rule?", string()),
-        ("tenant?", string()),
-        ("queue?", string()),
-        ("gate?", object([("open", boolean()), ("reason", nullable(string()))])),
-        ("tenant_state?", enumeration(&states)),
-        ("key?", with_description(string(), "The key of the limit, if the caller may read it.")),
-        ("scope?", enumeration(&LimitScope::NAMES)),
-        ("strategy?", enumeration(&["concurrency", "rate", "throttle", "hold"])),
-        ("limit?", string()),
-        ("since?", timestamp()),
-        ("until?", timestamp()),
-    ]);
-    with_description(waiting, "The reason why a job is not active, unless it waits only for a worker.")
 }
 
 /// A failed attempt. The worker chose `details` and `backtrace`.
@@ -243,17 +219,4 @@ fn rate_limit() -> Value {
 
 fn window() -> Value {
     object([("limit", integer(1, MOST_STARTS.into())), ("period", period())])
-}
-
-fn pagination() -> Value {
-    object([
-        ("total", count()),
-        ("has_more", boolean()),
-        ("limit", at_least(1)),
-        ("offset", count()),
-        ("page", at_least(1)),
-        ("per_page", at_least(1)),
-        ("next_cursor?", string()),
-        ("truncated?", with_description(boolean(), "There are more than were looked at.")),
-    ])
 }

@@ -4,6 +4,8 @@ use super::Schemas;
 use super::job_schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::bulk::BulkAnswer;
+use crate::api::answers::lists::{CursorPaged, Truncated};
 use crate::api::handlers::bulk;
 use crate::domain::job::{RequestLimits, State};
 use serde_json::{Value, json};
@@ -15,7 +17,6 @@ pub fn schemas(limits: &RequestLimits) -> Schemas {
     vec![
         ("JobAnswer", merge(job_schemas::wrapped_job(), object([("deduplicated?", boolean())]))),
         ("NewJobs", request([("jobs", array_of(reference("NewJob"), 1, limits.max_batch))])),
-        ("BulkAnswer", bulk_response()),
     ]
 }
 
@@ -79,11 +80,11 @@ pub const SCANNED: &str = "Each call scans a bounded number of keys in the store
     or none, and an item may be repeated on a later page; continue while `has_more` is true. Each item that exists during the whole scan is returned.";
 
 pub fn list_by_cursor() -> Operation {
-    let response =
-        merge(list_response(&["jobs"], reference("Job")), object([("pagination", reference("CursorPagination"))]));
-    filtered(operation("List jobs").description(SCANNED).tenant_header())
-        .paged_by_cursor()
-        .response(200, "Jobs.", response)
+    filtered(operation("List jobs").description(SCANNED).tenant_header()).paged_by_cursor().list_of::<CursorPaged>(
+        &["jobs"],
+        reference("Job"),
+        "Jobs.",
+    )
 }
 
 pub fn list_all() -> Operation {
@@ -105,12 +106,11 @@ fn filtered(operation: Operation) -> Operation {
 
 /// A list of jobs that match a query.
 pub fn found(operation: Operation) -> Operation {
-    let response = merge(page_of(&[], reference("Job")), object([("truncated", boolean())]));
     filtered(operation)
         .query("sort", enumeration(&["created_at", "scheduled_at", "priority"]), "The sort key.")
         .query("order", enumeration(&["asc", "desc"]), "The sort order; `desc` by default.")
         .paged()
-        .response(200, "Jobs. `truncated` is true if the search stopped at its limit.", response)
+        .page_of::<Truncated>(&[], reference("Job"), "Jobs.")
 }
 
 pub fn cancel_as_admin() -> Operation {
@@ -150,11 +150,9 @@ fn many(operation: Operation, takes: fn(State) -> bool) -> Operation {
         ("since?", timestamp()),
         ("until?", timestamp()),
     ]));
-    operation.request_body(merge(bulk_request(), request([("filter?", filter)]))).response(
-        200,
-        "The number of changed jobs, and errors.",
-        reference("BulkAnswer"),
-    )
+    operation
+        .request_body(merge(bulk_request(), request([("filter?", filter)])))
+        .answer::<BulkAnswer>(200, "The number of changed jobs, and errors.")
 }
 
 /// One of some states, or an array of them.
@@ -172,18 +170,4 @@ pub fn bulk_request() -> Value {
     let is_true = |name: &str| json!({"required": [name], "properties": {name: {"const": true}}});
     request["anyOf"] = json!([is_true("confirm"), is_true("dry_run")]);
     request
-}
-
-fn bulk_response() -> Value {
-    object([
-        ("action", string()),
-        ("matched", count()),
-        ("succeeded", count()),
-        ("failed", count()),
-        ("remaining", count()),
-        ("dry_run", boolean()),
-        ("errors", array(object([("job_id", string()), ("error", string())]))),
-        ("purged_count?", count()),
-        ("states?", array(state())),
-    ])
 }

@@ -1,11 +1,13 @@
 //! The OpenAPI 3.1 document of the API, generated from the table of routes: each row names the function that describes it.
 //!
-//! `operation` builds the description of a route, `schema` builds JSON schemas. The other files describe one resource each and
-//! have the schemas that its routes share.
+//! `operation` builds the description of a route. The schemas of responses are `derived` from `api::answers`; those of requests, and
+//! of responses that are stored text, are built with `schema`. The other files describe one resource each and have the schemas
+//! that its routes share.
 
+pub(super) mod derived;
 mod errors;
 mod operation;
-mod schema;
+pub(super) mod schema;
 
 pub(super) mod crons;
 pub(super) mod dead_letter;
@@ -29,6 +31,7 @@ mod job_schemas;
 
 pub(super) use operation::Describe;
 
+use super::answers::waiting_for::WaitingFor;
 use super::response::MEDIA_TYPE;
 use super::routes::{Access, Route, table};
 use crate::auth::Role;
@@ -42,15 +45,17 @@ const DESCRIPTION: &str = "Background jobs, fair between tenants: an Open Job Sp
     `OJS-Version` is not 1.0 or a release of it, such as 1.0.0-rc.1, or if its `OJS-Requires-Extension` names an extension that is \
     not in the manifest. A server without API keys requires none. All errors have the schema `Error`.";
 
-/// Schemas that several routes share, by name.
+/// Schemas that several routes share and that are not derived, by name.
 type Schemas = Vec<(&'static str, Value)>;
 
 /// Generates the document for a server with these limits.
 pub fn document(limits: &RequestLimits) -> Value {
-    let mut paths = Map::new();
+    let (mut paths, mut schemas) = (Map::new(), schemas(limits));
     for route in table() {
+        let mut operation = (route.describe)();
+        schemas.append(&mut operation.components);
         let item = paths.entry(route.path).or_insert_with(|| json!({}));
-        item[route.method.as_str().to_ascii_lowercase()] = describe(&route);
+        item[route.method.as_str().to_ascii_lowercase()] = describe(&route, operation);
     }
     let mut tags: BTreeSet<String> = BTreeSet::new();
     tags.extend(table().iter().map(|route| tag(route.path)));
@@ -67,7 +72,7 @@ pub fn document(limits: &RequestLimits) -> Value {
         "tags": tags.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
         "paths": paths,
         "components": {
-            "schemas": schemas(limits),
+            "schemas": schemas,
             "responses": errors::responses(),
             "headers": header_components(),
             "securitySchemes": {
@@ -78,15 +83,16 @@ pub fn document(limits: &RequestLimits) -> Value {
     })
 }
 
+/// The components to which no derived schema refers.
 fn schemas(limits: &RequestLimits) -> Map<String, Value> {
-    [
+    // A part of jobs, whose schema is written by hand.
+    let (_, part_of_jobs) = derived::schema_of::<WaitingFor>();
+    let by_hand = [
         vec![("Error", errors::schema())],
         job_schemas::schemas(),
         jobs::schemas(limits),
         workers::schemas(limits),
         workflows::schemas(),
-        queues::schemas(),
-        rate_limits::schemas(),
         dead_letter::schemas(),
         events::schemas(),
         crons::schemas(),
@@ -94,12 +100,11 @@ fn schemas(limits: &RequestLimits) -> Map<String, Value> {
         planner::schemas(),
         tenants::schemas(),
         webhooks::schemas(),
-        stats::schemas(),
     ]
     .into_iter()
     .flatten()
-    .map(|(name, schema)| (name.to_owned(), schema))
-    .collect()
+    .map(|(name, schema)| (name.to_owned(), schema));
+    by_hand.chain(part_of_jobs).collect()
 }
 
 fn header_components() -> Value {
@@ -129,8 +134,7 @@ fn headers(more: &[&str]) -> Value {
     Value::Object(names.map(refer).collect())
 }
 
-fn describe(route: &Route) -> Value {
-    let operation = (route.describe)();
+fn describe(route: &Route, operation: Operation) -> Value {
     let mut described = json!({
         "operationId": operation_id(route),
         "summary": operation.summary,

@@ -1,9 +1,12 @@
 //! The description of one route: parameters, request body and responses, without those that all routes have.
 
-use super::schema::{integer, printable, string};
+use super::derived;
+use super::schema::{integer, list_response, merge, printable, string};
+use crate::api::answers::lists::Paged;
 use crate::api::pagination::MOST_ITEMS;
 use crate::api::response::MEDIA_TYPE;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
 
 /// A function that describes a route. It is called only when the document is generated.
 pub type Describe = fn() -> Operation;
@@ -17,6 +20,8 @@ pub struct Operation {
     pub(super) parameters: Vec<Value>,
     pub(super) body: Option<RequestBody>,
     pub(super) responses: Vec<Response>,
+    /// The schemas to which derived schemas of responses refer, by name.
+    pub(super) components: Map<String, Value>,
     /// The statuses of errors beyond those that follow from body, path and key.
     pub(super) errors: Vec<u16>,
 }
@@ -43,6 +48,7 @@ pub fn operation(summary: &'static str) -> Operation {
         parameters: Vec::new(),
         body: None,
         responses: Vec::new(),
+        components: Map::new(),
         errors: Vec::new(),
     }
 }
@@ -126,6 +132,41 @@ impl Operation {
     /// Adds a JSON response.
     pub fn response(self, status: u16, description: &'static str, schema: Value) -> Self {
         self.push_response(status, description, vec![(MEDIA_TYPE, schema)])
+    }
+
+    /// Adds a JSON response whose schema is derived.
+    pub fn answer<T: JsonSchema>(mut self, status: u16, description: &'static str) -> Self {
+        let schema = self.derive::<T>();
+        self.response(status, description, schema)
+    }
+
+    /// Adds a response that is a page of a list, with the items repeated under `names`.
+    pub fn page<Item: JsonSchema>(self, names: &[&str], description: &'static str) -> Self {
+        self.page_with::<Item, ()>(names, description)
+    }
+
+    /// Like [`Operation::page`], with the members of `More`.
+    pub fn page_with<Item: JsonSchema, More: JsonSchema>(mut self, names: &[&str], description: &'static str) -> Self {
+        let item = self.derive::<Item>();
+        self.page_of::<More>(names, item, description)
+    }
+
+    /// Like [`Operation::page_with`], for items whose schema is written by hand.
+    pub fn page_of<More: JsonSchema>(mut self, names: &[&str], item: Value, description: &'static str) -> Self {
+        let (more, paged) = (self.derive::<More>(), self.derive::<Paged>());
+        self.response(200, description, merge(merge(list_response(names, item), more), paged))
+    }
+
+    /// Adds a response that is a list with the members of `More`, for items whose schema is written by hand.
+    pub fn list_of<More: JsonSchema>(mut self, names: &[&str], item: Value, description: &'static str) -> Self {
+        let more = self.derive::<More>();
+        self.response(200, description, merge(list_response(names, item), more))
+    }
+
+    fn derive<T: JsonSchema>(&mut self) -> Value {
+        let (schema, mut components) = derived::schema_of::<T>();
+        self.components.append(&mut components);
+        schema
     }
 
     /// Adds a response without a body.

@@ -5,6 +5,9 @@ use super::events::STREAM;
 use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
+use crate::api::answers::lists::Truncated;
+use crate::api::answers::planner::{RuleRemoved, RulesVersion};
+use crate::planner::{ListedTenant, Preview};
 use serde_json::{Value, json};
 
 /// The part of a job that names its tenant.
@@ -13,7 +16,7 @@ const TENANT_KEY: &str = "^(meta([.][^.]+)+|args[.][0-9]+([.][^.]+)*|header:[a-z
 const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:]*|[A-Za-z0-9_:]*[*][A-Za-z0-9_:*]*)$";
 
 pub fn schemas() -> Schemas {
-    vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round()), ("Served", served())]
+    vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round())]
 }
 
 /// The options of `[[plan]]`. Options that are left out have their defaults; `null` is refused.
@@ -61,10 +64,6 @@ fn options() -> Value {
         ("class?", string()),
     ]);
     closed(options)
-}
-
-fn served() -> Value {
-    object([("tenant_id", string()), ("jobs", count()), ("weight", number())])
 }
 
 fn round() -> Value {
@@ -201,8 +200,11 @@ fn rule() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let response = merge(page_of(&["rules"], reference("Rule")), object([("version", string())]));
-    operation("List plan rules").paged().response(200, "Rules, in the order in which they are matched.", response)
+    operation("List plan rules").paged().page_of::<RulesVersion>(
+        &["rules"],
+        reference("Rule"),
+        "Rules, in the order in which they are matched.",
+    )
 }
 
 pub fn show() -> Operation {
@@ -220,66 +222,26 @@ pub fn put() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let response =
-        object([("rule", string()), ("removed", boolean()), ("holds", nullable(string())), ("draining_jobs", count())]);
     operation("Remove a plan rule; a rule of that name in the configuration file applies again")
-        .response(200, "The rule was removed.", response)
+        .answer::<RuleRemoved>(200, "The rule was removed.")
         .errors(&[409])
 }
 
 pub fn rounds() -> Operation {
-    operation("List the rounds of a rule").paged().response(
-        200,
-        "Rounds, newest first.",
-        page_of(&[], reference("Round")),
-    )
+    operation("List the rounds of a rule").paged().page_of::<()>(&[], reference("Round"), "Rounds, newest first.")
 }
 
 pub fn tenants() -> Operation {
-    let tenant = object([
-        ("tenant_id", string()),
-        ("queue", string()),
-        ("pending", count()),
-        ("oldest_age_ms", nullable(count())),
-        ("weight", number()),
-        ("held", boolean()),
-        ("awaits_weight", with_description(boolean(), "True while the webhook is asked for the weight of the tenant.")),
-        ("weight_age_ms", nullable(count())),
-        ("promoted_total", count()),
-        ("share", ratio()),
-        ("expected_share", ratio()),
-        ("wait_bound_jobs", nullable(count())),
-    ]);
-    let response = merge(page_of(&[], tenant), object([("truncated", boolean())]));
     operation("List the tenants that have staged jobs of a rule")
         .query("sort", enumeration(&["pending", "oldest", "weight", "name"]), "The sort key.")
         .paged()
-        .response(200, "Tenants.", response)
+        .page_with::<ListedTenant, Truncated>(&[], "Tenants.")
 }
 
 pub fn preview() -> Operation {
-    let gate = || object([("open", boolean()), ("reason", nullable(string())), ("latency_threshold_ms?", count())]);
-    let tenants = || array(reference("Served"));
-    let queue = object([
-        ("name", string()),
-        ("batch", count()),
-        ("gate", gate()),
-        ("tenants", tenants()),
-        ("order", array(string())),
-    ]);
-    let response = object([
-        ("rule", string()),
-        ("gate", gate()),
-        ("batch", count()),
-        ("tenants", tenants()),
-        ("order", array(string())),
-        ("truncated", boolean()),
-        ("queues", array(queue)),
-        ("why", string()),
-    ]);
     operation("Preview the next round")
         .query("jobs", integer(1, 1000), "Preview a round of this number of jobs instead.")
-        .response(200, "The round as it would be. Nothing was promoted.", response)
+        .answer::<Preview>(200, "The round as it would be. Nothing was promoted.")
 }
 
 pub fn shadow() -> Operation {

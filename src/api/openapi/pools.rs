@@ -3,18 +3,13 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::pools::{DispatchesAnswer, Pool, PoolAnswer, PoolRemoved, Scheduling};
 use crate::domain::limit::quota::MOST_CONCURRENCY;
-use crate::domain::pool::{Pool, Strategy};
+use crate::domain::pool::{self, Strategy};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
-    vec![
-        ("Starvation", starvation()),
-        ("TenantFairness", fairness()),
-        ("Pool", pool()),
-        ("PoolAnswer", merge(pool(), object([("pool", reference("Pool"))]))),
-        ("Scheduling", scheduling()),
-    ]
+    vec![("Starvation", starvation()), ("TenantFairness", fairness())]
 }
 
 /// A weight that is not 0.
@@ -62,7 +57,7 @@ fn fairness() -> Value {
 fn settings() -> Value {
     let weighted = by_queue(closed(object([("weight?", weight())])));
     object([
-        ("queues", any_of([array_of(queue(), 1, Pool::MOST_QUEUES), weighted])),
+        ("queues", any_of([array_of(queue(), 1, pool::Pool::MOST_QUEUES), weighted])),
         ("strategy?", nullable(enumeration(&STRATEGIES))),
         ("weights?", nullable(by_queue(weight()))),
         ("concurrency?", nullable(integer(1, MOST_CONCURRENCY.into()))),
@@ -83,7 +78,8 @@ fn body(named: Value) -> Value {
     any_of([closed(flat()), closed(object([("pool", closed(flat()))])), closed(response)])
 }
 
-fn pool() -> Value {
+/// The settings of a pool in a response.
+pub fn pool_settings() -> Value {
     object([
         ("name", pool_name()),
         ("queues", array(string())),
@@ -94,70 +90,55 @@ fn pool() -> Value {
         ("starvation_prevention", nullable(reference("Starvation"))),
         ("tenant_fairness", nullable(reference("TenantFairness"))),
         ("tenant?", with_description(string(), "The tenant whose queues the pool serves.")),
-        ("active_workers", count()),
-        ("active_jobs", count()),
-        ("source", enumeration(&["file", "api"])),
     ])
 }
 
 pub fn list_all() -> Operation {
-    operation("List pools").paged().response(200, "Pools.", page_of(&[], reference("Pool")))
+    operation("List pools").paged().page::<Pool>(&[], "Pools.")
 }
 
 pub fn show() -> Operation {
-    operation("Show a pool").response(200, "The pool.", reference("PoolAnswer"))
+    operation("Show a pool").answer::<PoolAnswer>(200, "The pool.")
 }
 
 pub fn put() -> Operation {
     operation("Add a pool, or replace all of its settings")
         .path_parameter(pool_name())
         .request_body(body(object([("name?", pool_name())])))
-        .response(200, "The pool was replaced.", reference("PoolAnswer"))
-        .response(201, "The pool was added.", reference("PoolAnswer"))
+        .answer::<PoolAnswer>(200, "The pool was replaced.")
+        .answer::<PoolAnswer>(201, "The pool was added.")
 }
 
 pub fn add() -> Operation {
     operation("Add a pool")
         .request_body(body(object([("name", pool_name())])))
-        .response(201, "The pool was added.", reference("PoolAnswer"))
+        .answer::<PoolAnswer>(201, "The pool was added.")
         .with_headers(&["Location"])
         .errors(&[409])
 }
 
 pub fn remove() -> Operation {
-    let response = object([("pool", string()), ("removed", boolean()), ("holds", nullable(string()))]);
     operation("Remove a pool; a pool of that name in the configuration file applies again")
-        .response(200, "The pool was removed.", response)
+        .answer::<PoolRemoved>(200, "The pool was removed.")
         .errors(&[409])
 }
 
-fn scheduling() -> Value {
+/// The settings of the scheduling policy in a response.
+pub fn scheduling_settings() -> Value {
     object([
         ("starvation_prevention", reference("Starvation")),
         ("tenant_fairness", reference("TenantFairness")),
         ("queues", map_of(object([("tenant_fairness", reference("TenantFairness"))]))),
-        ("source", enumeration(&["file", "api"])),
     ])
 }
 
 pub fn scheduling_stats() -> Operation {
-    let queue = object([
-        ("name", string()),
-        ("dispatch_count_1m", count()),
-        ("dispatch_ratio_1m", ratio()),
-        ("avg_wait_ms", number()),
-        ("active_jobs", count()),
-    ]);
-    let stats = || object([("queues", array(queue.clone())), ("window", string())]);
-    operation("Count the dispatches of each queue within the last minute").response(
-        200,
-        "The counts.",
-        merge(stats(), object([("stats", stats())])),
-    )
+    operation("Count the dispatches of each queue within the last minute")
+        .answer::<DispatchesAnswer>(200, "The counts.")
 }
 
 pub fn scheduling_config() -> Operation {
-    operation("Show the scheduling policy of all queues").response(200, "The policy.", reference("Scheduling"))
+    operation("Show the scheduling policy of all queues").answer::<Scheduling>(200, "The policy.")
 }
 
 pub fn put_scheduling_config() -> Operation {
@@ -173,5 +154,5 @@ pub fn put_scheduling_config() -> Operation {
             "Settings that are left out do not change. `null` as the `tenant_fairness` of a queue removes that setting.",
         )
         .request_body(closed(body))
-        .response(200, "The policy.", reference("Scheduling"))
+        .answer::<Scheduling>(200, "The policy.")
 }

@@ -2,23 +2,14 @@
 
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::progress::{Checkpoint, CheckpointAnswer, JobProgress, StoredCheckpoint};
+use crate::api::answers::types::Deleted;
 use crate::api::handlers::results::{LONGEST_WAIT_S, MOST_IDS};
 use serde_json::{Value, json};
 
-fn progress() -> Value {
-    object([
-        ("job_id", string()),
-        ("state", state()),
-        ("progress", nullable(ratio())),
-        ("data", any()),
-        ("message", nullable(string())),
-        ("updated_at?", timestamp()),
-    ])
-}
-
 pub fn show() -> Operation {
     operation("Show the progress of a job")
-        .response(200, "The progress.", progress())
+        .answer::<JobProgress>(200, "The progress.")
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
@@ -36,7 +27,7 @@ fn reports(summary: &'static str, job: Value) -> Operation {
             "One of `progress`, `percentage` and `data` is required. `data` may have 4096 bytes, `message` 1024.",
         )
         .request_body(requiring_one_of(merge(report, job), &["progress", "percentage", "data"]))
-        .response(200, "The progress that is stored now.", progress())
+        .answer::<JobProgress>(200, "The progress that is stored now.")
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
         .errors(&[404, 409])
 }
@@ -49,28 +40,19 @@ pub fn report_by_body() -> Operation {
     reports("Report the progress of the job that the body names", request([("job_id", printable(128))]))
 }
 
-fn checkpoint(state: &'static str) -> Value {
-    let flat = || object([("job_id", string()), ("sequence", count()), ("created_at", timestamp()), (state, any())]);
-    merge(flat(), object([("checkpoint", flat())]))
-}
-
 pub fn show_checkpoint() -> Operation {
-    operation("Show the checkpoint of a job").response(200, "The checkpoint.", checkpoint("state"))
+    operation("Show the checkpoint of a job").answer::<CheckpointAnswer<Checkpoint>>(200, "The checkpoint.")
 }
 
 pub fn put_checkpoint() -> Operation {
     operation("Store a checkpoint for the next attempt of a job")
         .request_body(request([("state", json!({"not": {"type": "null"}}))]))
-        .response(200, "The checkpoint was stored in place of the previous one.", checkpoint("state?"))
+        .answer::<CheckpointAnswer<StoredCheckpoint>>(200, "The checkpoint was stored in place of the previous one.")
         .errors(&[409])
 }
 
 pub fn delete_checkpoint() -> Operation {
-    operation("Delete the checkpoint of a job").response(
-        200,
-        "The checkpoint was deleted.",
-        object([("deleted", boolean()), ("job_id", string())]),
-    )
+    operation("Delete the checkpoint of a job").answer::<Deleted>(200, "The checkpoint was deleted.")
 }
 
 pub fn result() -> Operation {

@@ -261,12 +261,7 @@ pub fn merge(mut base: Value, more: Value) -> Value {
     base
 }
 
-/// A page of a list: `{"items": […], "pagination": {…}}`, with the items repeated under `names`.
-pub fn page_of(names: &[&str], item: Value) -> Value {
-    merge(list_response(names, item), object([("pagination", reference("Pagination"))]))
-}
-
-/// A list without pagination by number, with the items repeated under `names`.
+/// A list, `{"items": […]}`, with the items repeated under `names`.
 pub fn list_response(names: &[&str], item: Value) -> Value {
     let same = || with_description(array(item.clone()), "Equal to `items`.");
     let items = object([("items", array(item.clone()))]);

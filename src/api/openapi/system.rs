@@ -2,6 +2,7 @@
 
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::system::{Health, NotReady, Ready};
 
 pub fn manifest() -> Operation {
     let extension = || array(object([("name", string()), ("uri", string()), ("version", string())]));
@@ -51,28 +52,16 @@ pub fn manifest() -> Operation {
 }
 
 pub fn health() -> Operation {
-    let health = object([
-        ("status", enumeration(&["ok", "unhealthy"])),
-        ("version", string()),
-        ("uptime_seconds", count()),
-        ("backend", object([("type", string()), ("status", string()), ("latency_ms?", count()), ("error?", string())])),
-        ("queues", object([("active", count()), ("paused", count())])),
-        ("workers", object([("connected", count()), ("stale", count())])),
-    ]);
     operation("Check the health of the server and its store")
-        .response(200, "Both are healthy.", health.clone())
-        .response(503, "The store does not respond.", health)
+        .answer::<Health>(200, "Both are healthy.")
+        .answer::<Health>(503, "The store does not respond.")
         .with_headers(&["Retry-After"])
 }
 
 pub fn ready() -> Operation {
     operation("Check if the server accepts requests")
-        .response(200, "The server accepts requests.", object([("status", enumeration(&["ready"]))]))
-        .response(
-            503,
-            "The server does not accept requests now.",
-            object([("status", enumeration(&["not_ready"])), ("reason", string())]),
-        )
+        .answer::<Ready>(200, "The server accepts requests.")
+        .answer::<NotReady>(503, "The server does not accept requests now.")
         .with_headers(&["Retry-After"])
 }
 

@@ -4,17 +4,14 @@ use super::Schemas;
 use super::operation::{Operation, operation};
 use super::pools::weight;
 use super::schema::*;
+use crate::api::answers::noise::{Noise, NoiseReset};
+use crate::api::answers::tenants::{Tenant, TenantAnswer, TenantRemoved, TenantStats};
 use crate::domain::limit::quota::MOST_CONCURRENCY;
 use crate::domain::tenant::TenantLimits;
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
-    vec![
-        ("TenantLimits", limits()),
-        ("TenantJobs", jobs()),
-        ("Tenant", tenant()),
-        ("TenantAnswer", merge(tenant(), object([("tenant", reference("Tenant")), ("changes", array(any_object()))]))),
-    ]
+    vec![("TenantLimits", limits())]
 }
 
 fn id() -> Value {
@@ -32,28 +29,18 @@ fn limits() -> Value {
     ]))
 }
 
-fn jobs() -> Value {
+/// The settings of a tenant in a response.
+pub fn tenant_settings() -> Value {
     object([
-        ("pending", count()),
-        ("available", count()),
-        ("scheduled", count()),
-        ("retryable", count()),
-        ("active", count()),
-    ])
-}
-
-fn tenant() -> Value {
-    object([
-        ("tenant_id", string()),
-        ("source", string()),
-        ("tier", nullable(string())),
-        ("created_at", nullable(timestamp())),
         ("fairness_weight", number()),
         ("priority_boost", integer(-100, 100)),
         ("limits", reference("TenantLimits")),
-        ("total_jobs", count()),
-        ("jobs", reference("TenantJobs")),
     ])
+}
+
+/// A change of settings.
+pub fn change() -> Value {
+    any_object()
 }
 
 pub fn list_all() -> Operation {
@@ -63,15 +50,13 @@ pub fn list_all() -> Operation {
         .query("configured", boolean(), "Only tenants with settings of their own, or only those without.")
         .query("sort", enumeration(&orders), "The sort key.")
         .paged()
-        .response(200, "Tenants.", page_of(&[], reference("Tenant")))
+        .page::<Tenant>(&[], "Tenants.")
 }
 
 pub fn show() -> Operation {
-    operation("Show a tenant").path_parameter(id()).response(
-        200,
-        "The settings and the number of jobs of the tenant.",
-        reference("TenantAnswer"),
-    )
+    operation("Show a tenant")
+        .path_parameter(id())
+        .answer::<TenantAnswer>(200, "The settings and the number of jobs of the tenant.")
 }
 
 pub fn put() -> Operation {
@@ -93,8 +78,8 @@ pub fn put() -> Operation {
         .description("Settings that are left out get their defaults. A response about a tenant is a valid request.")
         .path_parameter(id())
         .request_body(closed(body))
-        .response(200, "The settings were replaced.", reference("TenantAnswer"))
-        .response(201, "The tenant had no settings of its own before.", reference("TenantAnswer"))
+        .answer::<TenantAnswer>(200, "The settings were replaced.")
+        .answer::<TenantAnswer>(201, "The tenant had no settings of its own before.")
 }
 
 pub fn put_limits() -> Operation {
@@ -102,21 +87,14 @@ pub fn put_limits() -> Operation {
         .description("`null` removes a limit.")
         .path_parameter(id())
         .request_body(closed(merge(limits(), object([("reason?", nullable(string_of_length(0, 1000)))]))))
-        .response(200, "The settings that apply now.", reference("TenantAnswer"))
+        .answer::<TenantAnswer>(200, "The settings that apply now.")
 }
 
 pub fn remove() -> Operation {
-    let response = object([
-        ("tenant_id", string()),
-        ("removed", boolean()),
-        ("holds", string()),
-        ("total_jobs", count()),
-        ("jobs", nullable(string())),
-    ]);
     operation("Remove the settings of a tenant")
         .path_parameter(id())
         .query("force", string(), "`true` or `1` removes the settings even if the tenant has jobs. The jobs remain.")
-        .response(200, "The settings were removed.", response)
+        .answer::<TenantRemoved>(200, "The settings were removed.")
         .errors(&[409])
 }
 
@@ -124,64 +102,20 @@ pub fn jobs_of() -> Operation {
     super::jobs::found(operation("List the jobs of a tenant")).path_parameter(id())
 }
 
-fn neighbor() -> Value {
-    object([
-        ("tenant_id", string()),
-        ("enabled", boolean()),
-        ("noisy", boolean()),
-        ("throttled", boolean()),
-        ("noisy_since", nullable(timestamp())),
-        ("spared_until", nullable(timestamp())),
-        ("verdict", any()),
-        ("throttle", any()),
-        ("figures", map_of(nullable(number()))),
-        ("thresholds", map_of(nullable(number()))),
-    ])
-}
-
 pub fn noise() -> Operation {
-    operation("Show the noisy-neighbour state of a tenant").path_parameter(id()).response(
-        200,
-        "The state of the tenant.",
-        neighbor(),
-    )
+    operation("Show the noisy-neighbour state of a tenant")
+        .path_parameter(id())
+        .answer::<Noise>(200, "The state of the tenant.")
 }
 
 pub fn reset_noise() -> Operation {
-    operation("Release a tenant that is throttled as a noisy neighbour").path_parameter(id()).response(
-        200,
-        "The new state of the tenant.",
-        merge(neighbor(), object([("released", boolean())])),
-    )
+    operation("Release a tenant that is throttled as a noisy neighbour")
+        .path_parameter(id())
+        .answer::<NoiseReset>(200, "The new state of the tenant.")
 }
 
 pub fn stats() -> Operation {
-    let used = object([("limit", count()), ("current", count()), ("period?", string())]);
-    let limits = object([
-        ("max_concurrency?", used.clone()),
-        ("max_queue_depth?", used.clone()),
-        ("max_scheduled?", used.clone()),
-        ("max_enqueue_rate?", used),
-    ]);
-    let rate = || nullable(number());
-    let throughput = object([("processed_per_minute", rate()), ("enqueued_per_minute", rate())]);
-    let fairness = object([("weight", number()), ("effective_share", rate()), ("actual_share", rate())]);
-    let response = object([
-        ("tenant_id", string()),
-        ("total_jobs", count()),
-        ("jobs", merge(jobs(), object([("completed_24h", nullable(count())), ("failed_24h", nullable(count()))]))),
-        ("throughput", throughput),
-        ("limits", limits),
-        ("fairness", fairness),
-        (
-            "counted",
-            with_description(boolean(), "False if activity is not counted; values that need it are `null` then."),
-        ),
-        ("computed_at", timestamp()),
-    ]);
-    operation("Show the statistics and the usage of limits of a tenant").path_parameter(id()).response(
-        200,
-        "The statistics.",
-        response,
-    )
+    operation("Show the statistics and the usage of limits of a tenant")
+        .path_parameter(id())
+        .answer::<TenantStats>(200, "The statistics.")
 }

@@ -3,13 +3,13 @@
 use super::Schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::webhooks::{Delivery, DeliveryAnswer, DeliveryRetried, SubscriptionDeleted};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
     vec![
         ("Subscription", subscription()),
         ("SubscriptionWithSecret", merge(subscription(), object([("secret", string())]))),
-        ("Delivery", delivery()),
     ]
 }
 
@@ -22,19 +22,6 @@ fn subscription() -> Value {
         ("active", boolean()),
         ("created_at", timestamp()),
         ("metadata?", any_object()),
-    ])
-}
-
-fn delivery() -> Value {
-    object([
-        ("id", string()),
-        ("subscription_id", string()),
-        ("event_type", string()),
-        ("status", enumeration(&["pending", "dead"])),
-        ("attempts", count()),
-        ("created_at", timestamp()),
-        ("last_error", any()),
-        ("event", reference("Event")),
     ])
 }
 
@@ -72,10 +59,10 @@ pub fn create() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    operation("List subscriptions").paged().response(
-        200,
+    operation("List subscriptions").paged().page_of::<()>(
+        &["subscriptions"],
+        reference("Subscription"),
         "Subscriptions, oldest first.",
-        page_of(&["subscriptions"], reference("Subscription")),
     )
 }
 
@@ -98,7 +85,7 @@ pub fn rotate_secret() -> Operation {
 
 pub fn remove() -> Operation {
     operation("Delete a subscription")
-        .response(200, "The subscription was deleted.", object([("deleted", boolean()), ("id", string())]))
+        .answer::<SubscriptionDeleted>(200, "The subscription was deleted.")
         .errors(&[409])
 }
 
@@ -106,17 +93,13 @@ pub fn list_deliveries() -> Operation {
     operation("List pending or dead deliveries")
         .query("status", enumeration(&["pending", "dead"]), "The status of the deliveries; `pending` by default.")
         .paged()
-        .response(200, "Deliveries.", page_of(&["deliveries"], reference("Delivery")))
+        .page::<Delivery>(&["deliveries"], "Deliveries.")
 }
 
 pub fn show_delivery() -> Operation {
-    operation("Show a delivery").response(200, "The delivery.", object([("delivery", reference("Delivery"))]))
+    operation("Show a delivery").answer::<DeliveryAnswer>(200, "The delivery.")
 }
 
 pub fn retry_delivery() -> Operation {
-    operation("Retry a dead delivery").response(
-        200,
-        "The delivery is pending.",
-        object([("id", string()), ("status", enumeration(&["pending"]))]),
-    )
+    operation("Retry a dead delivery").answer::<DeliveryRetried>(200, "The delivery is pending.")
 }

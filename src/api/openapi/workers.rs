@@ -1,10 +1,15 @@
 //! Workers: fetch, ack, nack, heartbeat, register; in the admin API, list and direct.
 
 use super::Schemas;
+use super::derived;
 use super::jobs::RATE;
 use super::operation::{Operation, operation};
 use super::pools::STRATEGIES;
 use super::schema::*;
+use crate::api::answers::workers::{
+    Heartbeat, Worker, WorkerDeregistered, WorkerDirected, WorkerHealth, WorkerRegistered, WorkerRemoved,
+    WorkersSummary,
+};
 use crate::api::handlers::fetch::MOST_QUEUES;
 use crate::api::handlers::workers::MOST_NAMES;
 use crate::domain::job::RequestLimits;
@@ -17,7 +22,6 @@ pub fn schemas(limits: &RequestLimits) -> Schemas {
         ("Acked", acked()),
         ("Nacked", nacked()),
         ("Heartbeat", heartbeat_body()),
-        ("Worker", worker()),
     ]
 }
 
@@ -176,82 +180,46 @@ fn heartbeat_body() -> Value {
 }
 
 pub fn heartbeat() -> Operation {
-    let response = object([
-        ("state", with_description(string(), "The directive for the worker: running, quiet or terminate.")),
-        ("jobs_extended", array(string())),
-        ("cancelled_jobs", array(string())),
-        ("server_time", timestamp()),
-        ("acknowledged", boolean()),
-    ]);
     operation("Send a heartbeat, which extends the leases of the worker's jobs")
         .request_body(reference("Heartbeat"))
-        .response(200, "The directive for the worker, and the jobs whose leases were extended.", response)
+        .answer::<Heartbeat>(200, "The directive for the worker, and the jobs whose leases were extended.")
         .errors(&[404, 409])
 }
 
 pub fn register() -> Operation {
-    let response = object([
-        ("ok", boolean()),
-        ("worker_id", string()),
-        ("state", string()),
-        ("server_time", timestamp()),
-        ("heartbeat_interval", number()),
-        ("heartbeat_timeout", number()),
-        ("visibility_timeout_default", number()),
-    ]);
     operation("Register a worker")
         .request_body(any_of([reference("Heartbeat"), request([("worker", reference("Heartbeat"))])]))
-        .response(200, "The worker is registered.", response)
+        .answer::<WorkerRegistered>(200, "The worker is registered.")
         .errors(&[404, 409])
 }
 
 pub fn deregister() -> Operation {
-    let response = object([("ok", boolean()), ("worker_id", string()), ("jobs_requeued", count())]);
-    operation("Deregister a worker and return its jobs to their queues").response(
-        200,
-        "The worker was removed.",
-        response,
-    )
-}
-
-/// A worker, with the members that it reported itself, unchanged.
-fn worker() -> Value {
-    open(object([
-        ("id", string()),
-        ("state", string()),
-        ("active_jobs", count()),
-        ("active_job_ids?", array(string())),
-        ("started_at", any()),
-        ("last_heartbeat_at", timestamp()),
-    ]))
+    operation("Deregister a worker and return its jobs to their queues")
+        .answer::<WorkerDeregistered>(200, "The worker was removed.")
 }
 
 pub fn list_all() -> Operation {
-    let summary = object([("total", count()), ("running", count()), ("quiet", count()), ("stale", count())]);
-    let response = merge(page_of(&[], reference("Worker")), object([("summary", summary)]));
-    operation("List workers").paged().response(200, "The workers, and their number by state.", response)
+    operation("List workers")
+        .paged()
+        .page_with::<Worker, WorkersSummary>(&[], "The workers, and their number by state.")
 }
 
 pub fn show() -> Operation {
-    operation("Show a worker").response(200, "The worker.", reference("Worker"))
+    operation("Show a worker").answer::<Worker>(200, "The worker.")
 }
 
 pub fn health() -> Operation {
-    let health = object([("worker_id", string()), ("state", string()), ("last_heartbeat_at", timestamp())]);
-    operation("Check the health of a worker").response(200, "The worker is healthy.", health.clone()).response(
+    let (stale, _) = derived::schema_of::<WorkerHealth>();
+    operation("Check the health of a worker").answer::<WorkerHealth>(200, "The worker is healthy.").response(
         503,
         "The worker sent no heartbeat recently, or the store is unavailable.",
-        any_of([health, reference("Error")]),
+        any_of([stale, reference("Error")]),
     )
 }
 
 fn directed(summary: &'static str) -> Operation {
     operation(summary)
-        .response(
-            200,
-            "The worker gets the directive with its next heartbeat.",
-            object([("worker_id", string()), ("state", string())]),
-        )
+        .answer::<WorkerDirected>(200, "The worker gets the directive with its next heartbeat.")
         .errors(&[409])
 }
 
@@ -268,8 +236,7 @@ pub fn terminate() -> Operation {
 }
 
 pub fn remove() -> Operation {
-    let response = object([("worker_id", string()), ("removed", boolean()), ("jobs_requeued", count())]);
     operation("Remove a stale worker and return its jobs to their queues")
-        .response(200, "The worker was removed.", response)
+        .answer::<WorkerRemoved>(200, "The worker was removed.")
         .errors(&[409])
 }

@@ -4,6 +4,7 @@ use super::Schemas;
 use super::jobs::stores_jobs;
 use super::operation::{Operation, operation};
 use super::schema::*;
+use crate::api::answers::lists::CursorPaged;
 use crate::api::handlers::workflows::{STATES, TYPES};
 use crate::domain::workflow::MOST_JOBS;
 use serde_json::{Value, json};
@@ -149,15 +150,13 @@ pub fn create() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    let response =
-        merge(list_response(&["workflows"], summary()), object([("pagination", reference("CursorPagination"))]));
     operation("List workflows")
         .description(super::jobs::SCANNED)
         .tenant_header()
         .query("state", comma_separated(&STATES), "Only workflows in these states, separated by commas.")
         .query("type", enumeration(&TYPES), "Only workflows of this type.")
         .paged_by_cursor()
-        .response(200, "Workflows, without their parts.", response)
+        .list_of::<CursorPaged>(&["workflows"], summary(), "Workflows, without their parts.")
 }
 
 pub fn show() -> Operation {

@@ -1,8 +1,8 @@
 //! Bounds on the number of jobs in a queue, and the reaction to a full queue.
 
 use crate::domain::invalid::Invalid;
-use crate::domain::json::{self, Object};
-use serde_json::{Value, json};
+use crate::domain::json;
+use crate::domain::json::Object;
 
 const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
 const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
@@ -96,11 +96,6 @@ impl Bound {
         // Bounds stored by older versions have only the mark, not the fraction.
         let warning = words.next().and_then(|word| word.parse().ok());
         Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
-    }
-
-    /// Formats the bound as the configuration of a queue shows it.
-    pub fn to_json(&self) -> Value {
-        json!({"max_depth": self.most, "strategy": self.strategy, "warning_threshold": self.warning})
     }
 }
 

@@ -46,6 +46,7 @@ function renderSchema(schema) {
       else box.append(renderSchema(resolve(schema)));
     });
     box.append(button);
+    if (schema.description) box.append(element("span", { class: "faint" }, " ", ...prose(schema.description)));
     return box;
   }
   const box = element("span");

@@ -1,0 +1,13 @@
+//! Answers about events.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a list of events has beside its items.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct EventsPage<'a> {
+    /// The `after` of the next request.
+    pub cursor: &'a str,
+    pub has_more: bool,
+}
