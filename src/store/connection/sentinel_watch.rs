@@ -4,9 +4,9 @@
 //! made it a replica, which discards them. The connection does not show that, so Sentinel is asked:
 //! when it announces a new primary, and once a second, because an announcement may be lost.
 
-use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
-use super::replication;
+use super::client::{FIRST_BACKOFF, LONGEST_BACKOFF};
 use super::sentinel::Sentinels;
+use super::{Connection, replication};
 use futures_util::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;
