@@ -4,117 +4,32 @@
 //! nack) go through group commit; the others are sent one by one. Every call that writes is
 //! idempotent, so a call whose reply was lost is sent again.
 
-mod ack;
-mod activity;
-mod address;
-mod api_keys;
-mod audit;
 mod batch;
 #[cfg(test)]
 mod bundler;
 mod codec;
-mod confirmer;
+mod commands;
 mod connection;
-mod crons;
-mod dead_letters;
-mod debug;
 mod due_timer;
-pub mod embedded;
 mod error;
-mod event_json;
-mod events;
-mod fairplay;
-mod find;
-mod jobs;
 mod keys;
-mod lease_release;
-mod leases;
-mod limits;
-mod noise;
-mod observation;
-mod outbox;
 mod packed;
-mod policy;
-mod pools;
-mod progress;
-mod promotion;
-mod queues;
-mod redis_health;
-mod releases;
-mod replication;
 mod reply;
-mod rounds;
-mod rule_status;
-mod rules;
-mod scan_cursor;
 mod script;
 mod script_metrics;
-mod sentinel;
-mod sentinel_watch;
-mod shadows;
-mod sidekiq;
-mod sidekiq_inventory;
-mod signals;
-mod slot_hold;
-mod staged_jobs;
-mod statistics;
-mod tenants;
-mod tick;
-mod waits;
-mod webhooks;
-mod workers;
-mod workflows;
 
-pub use ack::{Ack, Nack};
-pub use activity::EndedJobs;
-pub use address::Address;
-pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
-pub use audit::{Audit, Difference};
-pub use crons::{
-    CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, RetimedCron, StoredCron,
-};
-pub use dead_letters::{DeadLetterFilter, Deleted};
-pub use debug::Stored;
+pub use commands::*;
+pub use connection::{Address, HealthFinding, HealthReport, Severity, Signal, embedded};
 pub use error::Error;
-pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
-pub use fairplay::{StagedByGem, TakeOver, Taken};
-pub use find::{FoundJob, JobFilter};
-pub use jobs::{Enqueued, Exceeded};
-pub use leases::{Choice, Fetch, Leased, LimitUsage};
-pub use limits::{Layer, LimitState};
-pub use noise::{NoisySnapshot, NoisySnapshotReply, ThrottleUpdate};
-pub use observation::Observation;
-pub use outbox::{DeliveryRoute, Destination, ImportOutcome, Inbox, OutboxEntry, Returned};
-pub use pools::{Dispatched, PoolStatus, Scheduling};
-pub use progress::{Checkpoint, Progress, ProgressOutcome, ProgressReport};
-pub use promotion::{Promoted, Served};
-pub use queues::{Queue, QueueStats};
-pub use redis_health::{HealthFinding, HealthReport, Severity};
-pub use releases::{CameFrom, Hold, Restored, StagedEntry, StagedText, Target, Unstaged};
 pub use reply::Outcome;
-pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
-pub use rule_status::{DepartedTenant, Lock, PriorityLevel, RecordedRound, RuleStatus, StagedTenant, StagedTenants};
-pub use rules::{RuleSet, StoredRule};
-pub use scan_cursor::ScanCursor;
 pub use script::{library_text, script_texts};
-pub use shadows::{ShadowRecord, Watched};
-pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
-pub use sidekiq_inventory::{GemClass, SidekiqTotals};
-pub use signals::Signal;
-pub use staged_jobs::StagedJob;
-pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
-pub use tenants::{FileTenant, TenantChange, TenantJobs};
-pub use waits::WaitingFor;
-pub use webhooks::{Delivery, DeliveryOutcome, SaveSubscriptionOutcome};
-pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
-pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 
 use crate::clock::Clock;
 use crate::domain::tenant::Scope;
 use crate::telemetry::StoreMetrics;
 use batch::Batcher;
-use confirmer::Confirmation;
-use connection::Connection;
+use commands::{ack, jobs, leases};
+use connection::{Confirmation, Connection, health, signals};
 use due_timer::DueTimer;
 use keys::Keys;
 use redis::Cmd;
@@ -226,7 +141,7 @@ impl Store {
             timeout: options.wait_replicas_timeout,
             schema_key: schema_key.clone(),
         });
-        let check = move |connection| redis_health::check_server(connection, schema_key.clone(), deadline);
+        let check = move |connection| health::check_server(connection, schema_key.clone(), deadline);
         let (connection, keeper) =
             Connection::open(&options.address, deadline, confirmation, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);

@@ -129,6 +129,13 @@ fn only_the_store_knows_redis() {
 }
 
 #[test]
+fn commands_are_at_the_top_of_the_store() {
+    for folder in ["connection", "codec"] {
+        forbid(&format!("store/{folder}"), &["commands::", "script::"]);
+    }
+}
+
+#[test]
 fn only_few_send_requests_and_know_nothing_else() {
     let senders = ["remote", "weights", "webhooks"];
     for module in senders {

@@ -1,8 +1,8 @@
 //! Signals: messages that scripts send to all processes. A signal may be lost, so only latency may
 //! depend on it.
 
-use super::address::Target;
-use super::connection::{Connection, reconnect_backoff};
+use super::client::{Connection, reconnect_backoff};
+use super::{Connection, Target};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -47,12 +47,12 @@ impl Signal {
 }
 
 /// Creates the broadcast channel that distributes signals in this process.
-pub(super) fn channel() -> broadcast::Sender<Signal> {
+pub(in crate::store) fn channel() -> broadcast::Sender<Signal> {
     broadcast::channel(BACKLOG).0
 }
 
 /// Receives signals until `stop`. Reconnects whenever the connection breaks.
-pub(super) async fn listen(
+pub(in crate::store) async fn listen(
     target: Target,
     connection: Connection,
     channel: String,

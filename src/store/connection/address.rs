@@ -106,7 +106,7 @@ impl Address {
         TlsCertificates { client_tls: None, root_cert: self.root_certificates.clone() }
     }
 
-    pub(super) fn open(&self) -> RedisResult<Target> {
+    pub(in crate::store) fn open(&self) -> RedisResult<Target> {
         match &self.topology {
             Topology::Server { host, database } => self.open_single(self.node(host), *database),
             Topology::Socket { path, database } => self.open_single(ConnectionAddr::Unix(path.clone()), *database),
@@ -145,7 +145,7 @@ impl Address {
 }
 
 /// Clients that open connections to the current primary.
-pub(super) enum Target {
+pub(in crate::store) enum Target {
     Single(Box<Client>),
     /// The sentinels, and the address whose credentials and database apply to the server that they
     /// name.
@@ -164,7 +164,7 @@ pub(super) struct Opened {
 
 /// An open connection; clones share it.
 #[derive(Clone)]
-pub(super) enum RawConnection {
+pub(in crate::store) enum RawConnection {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }

@@ -1,15 +1,14 @@
 //! Operations on the Redis of a Sidekiq: reading its queues and processes, pushing jobs, and taking
 //! jobs.
 
-use super::address::Address;
 use super::codec::wire;
-use super::connection::Connection;
 use super::outbox::OutboxEntry;
 use super::releases::Target;
 use super::script::{SIDEKIQ_CLAIM, SIDEKIQ_DELIVER, SIDEKIQ_PROCESSES, SIDEKIQ_QUEUES, SIDEKIQ_RESTORE};
-use super::{Error, redis_health, reply};
+use super::{Error, reply};
 use crate::domain::escape::unescape;
 use crate::domain::job::sidekiq;
+use crate::store::connection::{Address, Connection, health};
 use crate::telemetry::StoreMetrics;
 use serde_json::Value;
 use std::sync::Arc;
@@ -87,7 +86,7 @@ impl Sidekiq {
         stop: CancellationToken,
     ) -> Result<Sidekiq, Error> {
         let (connection, keeper) = Connection::open(address, deadline, None, metrics, stop, move |connection| {
-            redis_health::check_other_server(connection, deadline)
+            health::check_other_server(connection, deadline)
         })?;
         // Mark the log lines as being about this Redis and not the store.
         tasks.spawn(keeper.instrument(tracing::info_span!("main_queue_redis")));

@@ -1,8 +1,8 @@
 //! Checks of a Redis server: whether fairgate can use it, and whether its settings can lose jobs.
 
-use super::address::RawConnection;
-use super::{Address, Error, SCHEMA, keys, replication, reply};
+use super::{RawConnection, replication};
 use crate::clock::Clock;
+use crate::store::{Address, Error, SCHEMA, keys, reply};
 use redis::Cmd;
 use std::time::{Duration, Instant};
 
@@ -166,7 +166,7 @@ impl HealthReport {
 
 /// Checks a new connection to the store: the server's version, its role, and the schema of the
 /// data. Writes the schema version into an unused namespace.
-pub(super) async fn check_server(
+pub(in crate::store) async fn check_server(
     mut connection: RawConnection,
     schema_key: String,
     deadline: Duration,
@@ -198,7 +198,10 @@ pub(super) async fn check_server(
 
 /// Checks a new connection to the Redis of an external main queue. Scripts there read the clock
 /// before they write, which needs Redis 5.
-pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
+pub(in crate::store) async fn check_other_server(
+    mut connection: RawConnection,
+    deadline: Duration,
+) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
             Ok(server) => field(&info(server)?, "redis_version").unwrap_or_default().to_owned(),
@@ -240,13 +243,13 @@ fn info(value: redis::Value) -> Result<String, Error> {
 }
 
 /// A field of INFO.
-pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(in crate::store) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 /// Name and version of the server that INFO describes. Valkey gives the Redis version that it is compatible with as
 /// `redis_version`.
-pub(super) fn server_name(info: &str) -> String {
+pub(in crate::store) fn server_name(info: &str) -> String {
     let version = field(info, "redis_version").unwrap_or("of unknown version");
     match (field(info, "valkey_version"), field(info, "server_name")) {
         (Some(valkey), _) => format!("Valkey {valkey}, compatible with Redis {version}"),

@@ -4,9 +4,9 @@
 //! made it a replica, which discards them. The connection does not show that, so Sentinel is asked:
 //! when it announces a new primary, and once a second, because an announcement may be lost.
 
-use super::connection::{Connection, reconnect_backoff};
-use super::replication;
+use super::client::{Connection, reconnect_backoff};
 use super::sentinel::Sentinels;
+use super::{Connection, replication};
 use futures_util::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! A server's role in replication, and its replicas.
 
-use super::address::RawConnection;
-use super::redis_health::{HealthReport, Severity, ask, setting};
-use super::{Error, reply};
+use super::health::{ask, setting};
+use super::{HealthReport, RawConnection, Severity};
 use crate::config::Topology;
+use crate::store::{Error, reply};
 use redis::{Pipeline, Value};
 
 /// Returns a replica's primary as `host:port`; `None` for a primary. Uses INFO and not ROLE,

@@ -60,7 +60,7 @@ impl Exceeded {
 }
 
 /// Jobs that are stored together or not at all, as one request of a group.
-pub(super) struct EnqueueRequest {
+pub(in crate::store) struct EnqueueRequest {
     pub(super) jobs: Vec<NewJob>,
     /// Distinguishes a resend from another client's use of the same job id; empty if no job has an
     /// id of its client.
@@ -87,12 +87,12 @@ impl EnqueueRequest {
     }
 }
 
-pub(super) struct EnqueueCommand {
+pub(in crate::store) struct EnqueueCommand {
     core: Arc<Core>,
 }
 
 impl EnqueueCommand {
-    pub(super) fn new(core: Arc<Core>) -> Self {
+    pub(in crate::store) fn new(core: Arc<Core>) -> Self {
         EnqueueCommand { core }
     }
 }

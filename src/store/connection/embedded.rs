@@ -1,7 +1,7 @@
 //! The private Redis: a child process on a unix socket in the data directory. It stops with this
 //! process and is restarted if it dies.
 
-use super::Address;
+use crate::store::Address;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -33,12 +33,12 @@ pub struct Nack {
 }
 
 /// A worker's answer with the scope of its client.
-pub(super) struct Scoped<T> {
+pub(in crate::store) struct Scoped<T> {
     answer: T,
     scope: Scope,
 }
 
-pub(super) struct AckCommand(pub(super) Arc<Core>);
+pub(in crate::store) struct AckCommand(pub(in crate::store) Arc<Core>);
 
 impl BatchCommand for AckCommand {
     type Request = Scoped<Ack>;
@@ -72,7 +72,7 @@ impl BatchCommand for AckCommand {
     }
 }
 
-pub(super) struct NackCommand(pub(super) Arc<Core>);
+pub(in crate::store) struct NackCommand(pub(in crate::store) Arc<Core>);
 
 impl BatchCommand for NackCommand {
     type Request = Scoped<Nack>;

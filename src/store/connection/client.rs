@@ -1,14 +1,14 @@
 //! The connection to Redis: reconnects in the background, gives every call a deadline, and fails
 //! fast while Redis is unreachable.
 
-use super::address::{Address, Opened, RawConnection, Target};
-use super::confirmer::{Confirmation, Confirmer};
-use super::error::{Error, Retry};
+use super::address::Opened;
+use super::confirmer::Confirmer;
 use super::sentinel::Sentinels;
-use super::sentinel_watch;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
+use super::{Address, Confirmation, RawConnection, Target, sentinel_watch};
 use crate::backoff::Backoff;
 use crate::config::Host;
+use crate::store::error::{Error, Retry};
 use crate::telemetry::StoreMetrics;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) fn reconnect_backoff() -> Backoff {
 
 /// A handle to the connection; clones share it.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(in crate::store) struct Connection {
     shared: Arc<Shared>,
     status: watch::Receiver<Status>,
 }
@@ -65,7 +65,7 @@ enum Status {
 impl Connection {
     /// Creates the connection and the task that keeps it open until `stop`. `check` runs on every
     /// new connection before it is used.
-    pub(super) fn open<C, F>(
+    pub(in crate::store) fn open<C, F>(
         address: &Address,
         deadline: Duration,
         confirmation: Option<Confirmation>,
@@ -147,17 +147,17 @@ impl Connection {
     }
 
     /// Returns true unless Redis has refused to load functions.
-    pub(super) fn has_functions(&self) -> bool {
+    pub(in crate::store) fn has_functions(&self) -> bool {
         self.shared.functions.load(Ordering::Relaxed)
     }
 
     /// Records that Redis loads no functions: it is too old, or the user may not load them.
-    pub(super) fn without_functions(&self) {
+    pub(in crate::store) fn without_functions(&self) {
         self.shared.functions.store(false, Ordering::Relaxed);
     }
 
     /// Waits at most `patience` for a connection. Returns the last failure if there is none.
-    pub(super) async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
+    pub(in crate::store) async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.connection(0, patience).await.map(drop)
     }
 
@@ -186,13 +186,17 @@ impl Connection {
     /// Sends a call. If the connection breaks, sends it again on a new one; if a cluster does not
     /// serve the slot, sends it again after a pause. `make` gets true if an earlier attempt may
     /// have been carried out. Every call must be idempotent.
-    pub(super) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
+    pub(in crate::store) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
         self.measured(name, make, false).await
     }
 
     /// Like [`Connection::call`], and waits for replicas to confirm the writes if the configuration
     /// requires it.
-    pub(super) async fn call_confirmed(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
+    pub(in crate::store) async fn call_confirmed(
+        &self,
+        name: &'static str,
+        make: impl Fn(bool) -> Cmd,
+    ) -> Result<Value, Error> {
         self.measured(name, make, self.shared.confirmation.is_some()).await
     }
 

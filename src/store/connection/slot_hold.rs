@@ -29,7 +29,7 @@ pub(super) struct SlotHold {
 
 impl SlotHold {
     /// Records a refusal. Returns the time of the first one.
-    pub(super) fn record_refusal(&self, now: Instant, reason: &super::Error) -> Instant {
+    pub(super) fn record_refusal(&self, now: Instant, reason: &crate::store::Error) -> Instant {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match *span {
             Some((first, last)) if now.saturating_duration_since(last) < GAP => first,

@@ -5,9 +5,9 @@
 //! so a replica that has this write has all earlier ones. That also covers a repeated call, which
 //! finds its work done and writes nothing. Callers that wait at the same time share one WAIT.
 
-use super::address::{RawConnection, Target};
-use super::error::Error;
-use super::{SCHEMA, replication};
+use super::{RawConnection, Target, replication};
+use crate::store::SCHEMA;
+use crate::store::error::Error;
 use redis::{Pipeline, RedisResult, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::sync::Mutex;
 
 /// The confirmation that calls require.
 #[derive(Clone)]
-pub(super) struct Confirmation {
-    pub(super) replicas: usize,
-    pub(super) timeout: Duration,
+pub(in crate::store) struct Confirmation {
+    pub(in crate::store) replicas: usize,
+    pub(in crate::store) timeout: Duration,
     /// The key that is written before each WAIT: the schema version, whose value does not change.
-    pub(super) schema_key: String,
+    pub(in crate::store) schema_key: String,
 }
 
 /// The connection that sends WAIT.

@@ -2,7 +2,8 @@
 //! sidekiq-fairplay. Changes nothing.
 
 use super::sidekiq::Sidekiq;
-use super::{Error, redis_health, reply};
+use super::{Error, reply};
+use crate::store::connection::health;
 use redis::{Cmd, Value};
 
 /// Largest number of queues that are read.
@@ -42,8 +43,8 @@ impl Sidekiq {
     /// compatible with.
     pub async fn server(&self) -> Result<(String, String), Error> {
         let info = reply::text(self.ask(&["INFO", "server"]).await?, "INFO")?;
-        let version = redis_health::field(&info, "redis_version").unwrap_or("of unknown version");
-        Ok((redis_health::server_name(&info), version.to_owned()))
+        let version = health::field(&info, "redis_version").unwrap_or("of unknown version");
+        Ok((health::server_name(&info), version.to_owned()))
     }
 
     /// Returns the names of the queues, sorted.

@@ -20,7 +20,7 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 const SWITCHES: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// The sentinels of a service.
-pub(super) struct Sentinels {
+pub(in crate::store) struct Sentinels {
     nodes: Vec<Node>,
     service: String,
 }

@@ -141,13 +141,13 @@ impl Drop for Leased {
     }
 }
 
-pub(super) struct FetchCommand {
+pub(in crate::store) struct FetchCommand {
     core: Arc<Core>,
     calls: FetchCalls,
 }
 
 impl FetchCommand {
-    pub(super) fn new(core: Arc<Core>) -> Self {
+    pub(in crate::store) fn new(core: Arc<Core>) -> Self {
         FetchCommand { core, calls: FetchCalls::new() }
     }
 }

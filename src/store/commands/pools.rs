@@ -1,7 +1,8 @@
 //! Dispatch statistics: workers and jobs of pools, and dispatches of queues within the last minute.
 
 use super::script::POOL_LIST;
-use super::{Error, Store, packed};
+use super::{Error, Store};
+use crate::store::packed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

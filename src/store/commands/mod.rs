@@ -1,0 +1,82 @@
+//! Operations of the store, by subject. Most of them are one call of the script of the same name.
+
+pub(super) mod ack;
+mod activity;
+mod api_keys;
+mod audit;
+mod crons;
+mod dead_letters;
+mod debug;
+mod event_json;
+mod events;
+mod fairplay;
+mod find;
+pub(super) mod jobs;
+mod lease_release;
+pub(super) mod leases;
+mod limits;
+mod noise;
+mod observation;
+mod outbox;
+mod policy;
+mod pools;
+mod progress;
+mod promotion;
+mod queues;
+mod releases;
+mod rounds;
+mod rule_status;
+mod rules;
+mod scan_cursor;
+mod shadows;
+mod sidekiq;
+mod sidekiq_inventory;
+mod staged_jobs;
+mod statistics;
+mod tenants;
+mod tick;
+mod waits;
+mod webhooks;
+mod workers;
+mod workflows;
+
+pub use ack::{Ack, Nack};
+pub use activity::EndedJobs;
+pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
+pub use audit::{Audit, Difference};
+pub use crons::{
+    CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, RetimedCron, StoredCron,
+};
+pub use dead_letters::{DeadLetterFilter, Deleted};
+pub use debug::Stored;
+pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
+pub use fairplay::{StagedByGem, TakeOver, Taken};
+pub use find::{FoundJob, JobFilter};
+pub use jobs::{Enqueued, Exceeded};
+pub use leases::{Choice, Fetch, Leased, LimitUsage};
+pub use limits::{Layer, LimitState};
+pub use noise::{NoisySnapshot, NoisySnapshotReply, ThrottleUpdate};
+pub use observation::Observation;
+pub use outbox::{DeliveryRoute, Destination, ImportOutcome, Inbox, OutboxEntry, Returned};
+pub use pools::{Dispatched, PoolStatus, Scheduling};
+pub use progress::{Checkpoint, Progress, ProgressOutcome, ProgressReport};
+pub use promotion::{Promoted, Served};
+pub use queues::{Queue, QueueStats};
+pub use releases::{CameFrom, Hold, Restored, StagedEntry, StagedText, Target, Unstaged};
+pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
+pub use rule_status::{DepartedTenant, Lock, PriorityLevel, RecordedRound, RuleStatus, StagedTenant, StagedTenants};
+pub use rules::{RuleSet, StoredRule};
+pub use scan_cursor::ScanCursor;
+pub use shadows::{ShadowRecord, Watched};
+pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
+pub use sidekiq_inventory::{GemClass, SidekiqTotals};
+pub use staged_jobs::StagedJob;
+pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
+pub use tenants::{FileTenant, TenantChange, TenantJobs};
+pub use waits::WaitingFor;
+pub use webhooks::{Delivery, DeliveryOutcome, SaveSubscriptionOutcome};
+pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
+pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
+
+// The parts of the store that commands use: `super` gives access to them.
+use super::{Core, Error, SCHEMA, Store, batch, codec, error, or_empty, reply, script};
