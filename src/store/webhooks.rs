@@ -3,8 +3,9 @@
 use super::reply;
 use super::script::{DELIVERY_CLAIM, DELIVERY_CREATE, DELIVERY_FINISH, DELIVERY_RETRY, SUBSCRIPTION_SAVE};
 use super::{Error, Store};
-use crate::job::Subscription;
+use crate::job::{Subscription, json};
 use redis::Value;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of subscriptions: every event is matched against all of them.
 const MOST_SUBSCRIPTIONS: usize = 100;
@@ -15,7 +16,8 @@ const MOST_DEAD: usize = 1000;
 const KEEP_DEAD_MS: u64 = 7 * 86_400_000;
 
 /// The outcome of changing a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum SaveSubscriptionOutcome {
     Done,
     /// Another client changed the subscription since it was read.
@@ -49,6 +51,74 @@ pub enum DeliveryOutcome {
     Dead(String),
 }
 
+#[derive(Serialize)]
+struct SubscriptionSave<'a> {
+    id: &'a str,
+    before: Option<String>,
+    document: Option<String>,
+    most: usize,
+    newest: &'a str,
+}
+
+#[derive(Serialize)]
+struct DeliveryCreate<'a> {
+    before: &'a str,
+    after: &'a str,
+    most: usize,
+    deliveries: Vec<NewDelivery<'a>>,
+}
+
+#[derive(Serialize)]
+struct NewDelivery<'a> {
+    id: &'a str,
+    subscription: &'a str,
+    kind: &'a str,
+    body: &'a str,
+}
+
+#[derive(Serialize)]
+struct DeliveryClaim {
+    most: usize,
+    retry_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct ClaimedDeliveries {
+    now: i64,
+    deliveries: Vec<ClaimedDelivery>,
+}
+
+#[derive(Deserialize)]
+struct ClaimedDelivery {
+    id: String,
+    subscription: String,
+    kind: String,
+    body: String,
+    tries: usize,
+}
+
+#[derive(Serialize)]
+struct DeliveryFinish<'a> {
+    id: &'a str,
+    outcome: Finished,
+    keep_ms: u64,
+    most_dead: usize,
+}
+
+/// A [`DeliveryOutcome`] with its error as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Finished {
+    Done,
+    Again { retry_ms: u64, error: String },
+    Dead { error: String },
+}
+
+#[derive(Serialize)]
+struct DeliveryRetry<'a> {
+    id: &'a str,
+}
+
 impl Store {
     /// Stores a new subscription, or replaces `old`.
     pub async fn subscribe(
@@ -71,20 +141,10 @@ impl Store {
         new: Option<&Subscription>,
     ) -> Result<SaveSubscriptionOutcome, Error> {
         let newest = self.last_event().await?.unwrap_or_default();
-        let document =
-            |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
-        let answer = SUBSCRIPTION_SAVE
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(id).arg(document(old)).arg(document(new));
-                command.arg(MOST_SUBSCRIPTIONS).arg(&newest);
-            })
-            .await?;
-        match reply::text(answer, "subscription_save")?.as_str() {
-            "ok" => Ok(SaveSubscriptionOutcome::Done),
-            "stale" => Ok(SaveSubscriptionOutcome::Stale),
-            "full" => Ok(SaveSubscriptionOutcome::Full),
-            _ => Err(Error::unreadable("subscription_save")),
-        }
+        let document = |subscription: Option<&Subscription>| subscription.map(Subscription::document);
+        let (before, document, newest) = (document(old), document(new), newest.as_str());
+        let args = SubscriptionSave { id, before, document, most: MOST_SUBSCRIPTIONS, newest };
+        SUBSCRIPTION_SAVE.call_packed(&self.core, &args).await
     }
 
     /// Returns all subscriptions, oldest first.
@@ -114,62 +174,48 @@ impl Store {
     /// Creates the deliveries of the events after `from` up to `to`. Returns false if another
     /// process has done so.
     pub async fn create_deliveries(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
-        let answer = DELIVERY_CREATE
-            .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
-                for delivery in deliveries {
-                    command.arg(&delivery.id).arg(&delivery.subscription).arg(&delivery.kind).arg(&delivery.body);
-                }
-            })
-            .await?;
-        Ok(reply::number(answer, "delivery_create")? == 1)
+        let deliveries = deliveries.iter().map(|delivery| NewDelivery {
+            id: &delivery.id,
+            subscription: &delivery.subscription,
+            kind: &delivery.kind,
+            body: &delivery.body,
+        });
+        let deliveries = deliveries.collect();
+        let args = DeliveryCreate { before: from, after: to, most: MOST_DELIVERIES, deliveries };
+        DELIVERY_CREATE.call_packed(&self.core, &args).await
     }
 
     /// Returns the store's time and deliveries that are due. No other process gets them for
     /// `lease_ms`.
     pub async fn claim_deliveries(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(limit).arg(lease_ms);
-        };
-        let mut parts =
-            reply::array(DELIVERY_CLAIM.call(&self.core.connection, fill).await?, "delivery_claim")?.into_iter();
-        let now = reply::number(parts.next().unwrap_or(Value::Nil), "delivery_claim")?;
-        let mut deliveries = Vec::new();
-        while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
-            let [subscription, kind, body, tries] = <[String; 4]>::try_from(reply::texts(fields, "delivery_claim")?)
-                .map_err(|_| Error::unreadable("delivery_claim"))?;
-            let tries = reply::parse(&tries, "delivery_claim")?;
-            deliveries.push(Delivery {
-                id: reply::text(id, "delivery_claim")?,
-                subscription,
-                kind,
-                body,
-                tries,
-                ..Delivery::default()
-            });
-        }
-        Ok((now, deliveries))
+        let args = DeliveryClaim { most: limit, retry_ms: lease_ms };
+        let claimed: ClaimedDeliveries = DELIVERY_CLAIM.call_packed(&self.core, &args).await?;
+        let deliveries = claimed.deliveries.into_iter().map(|claimed| Delivery {
+            id: claimed.id,
+            subscription: claimed.subscription,
+            kind: claimed.kind,
+            body: claimed.body,
+            tries: claimed.tries,
+            ..Delivery::default()
+        });
+        Ok((claimed.now, deliveries.collect()))
     }
 
     /// Records the outcome of an attempt.
     pub async fn finish_delivery(&self, id: &str, outcome: &DeliveryOutcome) -> Result<(), Error> {
-        let (word, after, error) = match outcome {
-            DeliveryOutcome::Done => ("done", 0, ""),
-            DeliveryOutcome::Again(after, error) => ("again", *after, error.as_str()),
-            DeliveryOutcome::Dead(error) => ("dead", 0, error.as_str()),
+        let outcome = match outcome {
+            DeliveryOutcome::Done => Finished::Done,
+            DeliveryOutcome::Again(after, error) => Finished::Again { retry_ms: *after, error: json::quoted(error) },
+            DeliveryOutcome::Dead(error) => Finished::Dead { error: json::quoted(error) },
         };
-        let error = crate::job::json::quoted(error);
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(id).arg(word).arg(after).arg(&error).arg(KEEP_DEAD_MS).arg(MOST_DEAD);
-        };
-        DELIVERY_FINISH.call(&self.core.connection, fill).await.map(drop)
+        let args = DeliveryFinish { id, outcome, keep_ms: KEEP_DEAD_MS, most_dead: MOST_DEAD };
+        let _existed: bool = DELIVERY_FINISH.call_packed(&self.core, &args).await?;
+        Ok(())
     }
 
     /// Schedules one more attempt of a dead delivery. Returns false if there is none with this id.
     pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
-        let answer =
-            DELIVERY_RETRY.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
-        Ok(reply::number(answer, "delivery_retry")? == 1)
+        DELIVERY_RETRY.call_packed(&self.core, &DeliveryRetry { id }).await
     }
 
     /// Returns a page of ids of pending or dead deliveries, newest first, and the number of all.

@@ -1,31 +1,34 @@
 -- Claims webhook deliveries that are due. A claimed delivery becomes due again later, unless
 -- `commands/delivery_finish` is called before.
 --
--- ARGV[9…]
---   most      most deliveries to claim
---   retry_ms  ms after which they are due again
+-- Takes
+--   most      number  most deliveries to claim
+--   retry_ms  number  ms after which they are due again
 --
--- Returns  {now, id, {sub, kind, body, n}, …}
+-- Returns
+--   now         number
+--   deliveries  list of {id: string, subscription: string, kind: string, body: string, tries: number}
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
 local call = redis.call
 
 local function run()
-  local most, retry_ms = unpack(ctx.args, 9, 10)
-  local DELIVERIES, answer = ctx.prefix .. 'deliveries', {ctx.now_text}
-  for _, id in ipairs(call('ZRANGEBYSCORE', DELIVERIES, '-inf', ctx.now_text, 'LIMIT', 0, most)) do
-    local fields = call('HMGET', ctx.prefix .. 'delivery:' .. id, 'sub', 'kind', 'body', 'n')
-    if fields[1] then
-      call('ZADD', DELIVERIES, int(ctx.now + tonumber(retry_ms)), id)
-      answer[#answer + 1], answer[#answer + 2] = id, fields
+  local args = packed.read()
+  local DELIVERIES, deliveries = ctx.prefix .. 'deliveries', {}
+  for _, id in ipairs(call('ZRANGEBYSCORE', DELIVERIES, '-inf', ctx.now_text, 'LIMIT', 0, args.most)) do
+    local subscription, kind, body, tries = unpack(call('HMGET', ctx.prefix .. 'delivery:' .. id, 'sub', 'kind', 'body', 'n'))
+    if subscription then
+      call('ZADD', DELIVERIES, int(ctx.now + args.retry_ms), id)
+      deliveries[#deliveries + 1] = {id = id, subscription = subscription, kind = kind or nil, body = body or nil, tries = tonumber(tries)}
     else
       call('ZREM', DELIVERIES, id)
     end
   end
-  return answer
+  return packed.write({now = ctx.now, deliveries = deliveries})
 end
 
 return run

@@ -7,41 +7,41 @@
 --                      dead: 1 if it was given up
 -- undelivered  zset    deliveries that were given up, by time
 --
--- ARGV[9…]
---   before  value that `hooked` must have
---   after   its new value
---   most    most deliveries that may exist
---   …       for each delivery: id, subscription, type, body
+-- Takes
+--   before      string  value that `hooked` must have
+--   after       string  its new value
+--   most        number  most deliveries that may exist
+--   deliveries  list of {id: string, subscription: string, kind: string, body: string}
 --
--- Returns  1, or 0 if `hooked` has another value
+-- Returns  true, or false if `hooked` has another value
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local runtime = require('lib/runtime')
 
 local commit, emit, subject = runtime.commit, runtime.emit, runtime.subject
 local call = redis.call
 
 local function run()
-  local before, after, most = unpack(ctx.args, 9, 11)
+  local args = packed.read()
   local HOOKED, DELIVERIES = ctx.prefix .. 'hooked', ctx.prefix .. 'deliveries'
-  if (call('GET', HOOKED) or '') ~= before then return 0 end
-  local room = tonumber(most) - call('ZCARD', DELIVERIES)
+  if (call('GET', HOOKED) or '') ~= args.before then return packed.write(false) end
+  local room = args.most - call('ZCARD', DELIVERIES)
   local dropped = 0
-  for at = 12, #ctx.args, 4 do
+  for _, delivery in ipairs(args.deliveries) do
     if room > 0 then
-      local id, subscription, kind, body = unpack(ctx.args, at, at + 3)
-      call('HSET', ctx.prefix .. 'delivery:' .. id, 'sub', subscription, 'kind', kind, 'body', body, 'n', '0',
-        'created', ctx.now_text)
-      call('ZADD', DELIVERIES, ctx.now_text, id)
+      call('HSET', ctx.prefix .. 'delivery:' .. delivery.id, 'sub', delivery.subscription, 'kind', delivery.kind, 'body', delivery.body,
+        'n', '0', 'created', ctx.now_text)
+      call('ZADD', DELIVERIES, ctx.now_text, delivery.id)
       room = room - 1
     else
       dropped = dropped + 1
     end
   end
-  call('SET', HOOKED, after)
+  call('SET', HOOKED, args.after)
   if dropped > 0 then emit('webhook.dropped', subject(''), '"count":' .. dropped) end
   commit()
-  return 1
+  return packed.write(true)
 end
 
 return run

@@ -1,22 +1,25 @@
 -- Makes a dead delivery due again, with all its attempts.
 --
--- ARGV[9]  id of the delivery
+-- Takes
+--   id  string  delivery
 --
--- Returns  1, also if the delivery is waiting already; 0 if it does not exist
+-- Returns  true, also if the delivery is waiting already; false if it does not exist
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 
 local call = redis.call
 
 local function run()
-  local id, key = ctx.args[9], ctx.prefix .. 'delivery:' .. ctx.args[9]
-  if call('HGET', key, 'dead') ~= '1' then return call('ZSCORE', ctx.prefix .. 'deliveries', id) and 1 or 0 end
+  local id = packed.read().id
+  local key = ctx.prefix .. 'delivery:' .. id
+  if call('HGET', key, 'dead') ~= '1' then return packed.write(call('ZSCORE', ctx.prefix .. 'deliveries', id) ~= false) end
   call('HSET', key, 'n', '0')
   call('HDEL', key, 'dead')
   call('PERSIST', key)
   call('ZREM', ctx.prefix .. 'undelivered', id)
   call('ZADD', ctx.prefix .. 'deliveries', ctx.now_text, id)
-  return 1
+  return packed.write(true)
 end
 
 return run

@@ -3,35 +3,37 @@
 -- hooks   hash    id → document that only Rust reads
 -- hooked  string  `commands/delivery_create`
 --
--- ARGV[9…]
---   id        subscription
---   before    document to replace, or ''
---   document  new document, or '' to remove the subscription
---   most      most subscriptions
---   newest    id of the newest event
+-- Takes
+--   id        string   subscription
+--   before    string?  document to replace; nil if there is none
+--   document  string?  new document; nil to remove the subscription
+--   most      number   most subscriptions
+--   newest    string   id of the newest event, or ''
 --
--- Returns  'ok', 'stale' if the stored document is another one, or 'full'
+-- Returns  `done`, `stale` if the stored document is another one, or `full`
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 
+local write = packed.write
 local call = redis.call
 
 local function run()
-  local id, before, document, most, newest = unpack(ctx.args, 9, 13)
+  local args = packed.read()
   local HOOKS = ctx.prefix .. 'hooks'
-  local was = call('HGET', HOOKS, id) or ''
-  if was == document then return 'ok' end -- a resend
-  if was ~= before then return 'stale' end
-  if document == '' then
-    call('HDEL', HOOKS, id)
-    return 'ok'
+  local was = call('HGET', HOOKS, args.id) or nil
+  if was == args.document then return write('done') end -- a resend
+  if was ~= args.before then return write('stale') end
+  if not args.document then
+    call('HDEL', HOOKS, args.id)
+    return write('done')
   end
   local number = call('HLEN', HOOKS)
-  if was == '' and number >= tonumber(most) then return 'full' end
+  if not was and number >= args.most then return write('full') end
   -- The first subscription starts with events from now on.
-  if number == 0 then call('SET', ctx.prefix .. 'hooked', newest) end
-  call('HSET', HOOKS, id, document)
-  return 'ok'
+  if number == 0 then call('SET', ctx.prefix .. 'hooked', args.newest) end
+  call('HSET', HOOKS, args.id, args.document)
+  return write('done')
 end
 
 return run
