@@ -1,12 +1,11 @@
 //! The state of a main queue, as scripts report it before a promotion.
 
-use super::{Error, reply};
 use crate::fairness::{Closed, Gate, Rule};
-use redis::Value;
+use serde::Deserialize;
 use std::time::Instant;
 
 /// The state of a main queue at the start of a round.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Observation {
     pub queue: String,
     pub staged: u64,
@@ -32,13 +31,17 @@ pub struct Observation {
     /// expired.
     pub aim: u64,
     /// Number of worker threads that were idle at the last report of their process.
+    #[serde(skip)]
     pub spare: u64,
     /// Time at which the main queue was observed, if it is not observed every time; `None` means
     /// now.
+    #[serde(skip)]
     pub seen: Option<Instant>,
     /// Number of processes that serve the queue, if known.
+    #[serde(skip)]
     pub processes: Option<u64>,
     /// The reason why nothing can be promoted, regardless of the rule.
+    #[serde(skip)]
     pub hindrance: Option<Closed>,
 }
 
@@ -58,59 +61,31 @@ impl Observation {
     }
 }
 
-/// Parses an observation in the reply to a command.
-pub(super) fn observation(value: Value, command: &str) -> Result<Observation, Error> {
-    let unreadable = || Error::unreadable(command);
-    let mut parts = reply::texts(value, command)?.into_iter();
-    let queue = parts.next().ok_or_else(unreadable)?;
-    let mut next = || parts.next().ok_or_else(unreadable);
-    let number = |text: &str| Ok::<u64, Error>(reply::parse::<i64>(text, command)?.max(0) as u64);
-    let (staged, waiting_tenants, depth) = (number(&next()?)?, number(&next()?)?, number(&next()?)?);
-    let oldest = Some(next()?).filter(|text| !text.is_empty());
-    let oldest = oldest.map(|text| reply::parse(&text, command)).transpose()?;
-    let mut next = || number(&next()?);
-    let (taken, active, idle_ms) = (next()?, next()?, next()?);
-    let (total_weight, aim, staged_tenants, unknown_tenants) = (next()?, next()?, next()?, next()?);
-    Ok(Observation {
-        queue,
-        staged,
-        waiting_tenants,
-        staged_tenants,
-        unknown_tenants,
-        depth,
-        oldest,
-        taken,
-        active,
-        idle_ms: Some(idle_ms),
-        total_weight,
-        aim,
-        spare: 0,
-        seen: None,
-        processes: None,
-        hindrance: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn read(words: &[&str]) -> Result<Observation, Error> {
-        let words = words.iter().map(|word| Value::BulkString(word.as_bytes().to_vec()));
-        observation(Value::Array(words.collect()), "rule_status")
-    }
+    use super::Observation;
+    use crate::store::packed;
+    use redis::Value;
+    use serde_json::json;
 
     #[test]
     fn an_observation_has_all_its_numbers_or_is_an_error() {
-        let words = ["mail", "5", "2", "3", "", "10", "1", "0", "2000", "8", "3", "1"];
-        let seen = read(&words).expect("an observation");
+        let reply = json!({"queue": "mail", "staged": 5, "waiting_tenants": 2, "depth": 3, "taken": 10, "active": 1,
+            "idle_ms": 0, "total_weight": 2000, "aim": 8, "staged_tenants": 3, "unknown_tenants": 1});
+        let read = |reply: &serde_json::Value| {
+            packed::decode::<Observation>(Value::BulkString(packed::encode(reply).unwrap()), "rule_status")
+        };
+        let seen = read(&reply).expect("an observation");
         assert_eq!((seen.queue.as_str(), seen.staged, seen.depth, seen.oldest), ("mail", 5, 3, None));
         assert_eq!((seen.total_weight, seen.aim, seen.staged_tenants, seen.unknown_tenants), (2000, 8, 3, 1));
-        for (place, word) in [(1, "x"), (3, ""), (4, "soon"), (11, "")] {
-            let mut words = words;
-            words[place] = word;
-            assert_eq!(read(&words).expect_err("an error").reason(), "unexpected reply to rule_status", "{place}");
+        for (field, value) in [("staged", json!("x")), ("depth", json!(-1)), ("oldest", json!("soon"))] {
+            let mut reply = reply.clone();
+            reply[field] = value;
+            assert!(read(&reply).is_err(), "{field}");
         }
-        assert!(read(&words[..11]).is_err());
+        let mut reply = reply;
+        reply.as_object_mut().unwrap().remove("unknown_tenants");
+        let error = read(&reply).expect_err("an error").reason();
+        assert_eq!(error, "unexpected reply to rule_status: missing field `unknown_tenants`");
     }
 }

@@ -7,6 +7,7 @@ use crate::fairness::{Closed, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
+use serde::Serialize;
 
 /// The outcome of a promotion.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,15 @@ pub struct Served {
     pub jobs: u64,
 }
 
+#[derive(Serialize)]
+struct Reweigh<'a> {
+    rule: &'a str,
+    token: &'a str,
+    queue: &'a str,
+    by_webhook: bool,
+    weights: Vec<(String, u32)>,
+}
+
 impl Store {
     /// Changes tenants' weights. Returns the number of tenants that changed, or `None` if the
     /// caller has lost the rule's lock. `from_webhook` is true if the weights come from the
@@ -46,12 +56,9 @@ impl Store {
         from_webhook: bool,
         weights: &[(String, Weight)],
     ) -> Result<Option<u64>, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(from_webhook));
-            weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
-        };
-        let answer = REWEIGH.call(&self.core.connection, fill).await?;
-        Ok(u64::try_from(reply::number(answer, "reweigh")?).ok())
+        let weights = weights.iter().map(|(tenant, weight)| (escape(tenant), weight.thousandths())).collect();
+        let args = Reweigh { rule, token, queue, by_webhook: from_webhook, weights };
+        REWEIGH.call_packed(&self.core, &args).await
     }
 
     /// Promotes up to `jobs` staged jobs into the main queue, in one atomic step.

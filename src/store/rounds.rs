@@ -1,13 +1,13 @@
 //! Rounds of the planner. The process that runs a round holds the rule's lock until the round ends
 //! or the lock expires, so that each rule has at most one round at a time.
 
-use super::observation::{Observation, observation};
+use super::observation::Observation;
 use super::script::{LOCK_RENEW, ROUND_BEGIN, ROUND_END};
-use super::{Error, Store, or_empty, reply};
+use super::{Error, Store};
 use crate::fairness::Rule;
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
-use redis::Value;
+use serde::{Deserialize, Serialize};
 
 /// Number of main queues that one round handles; equal to `MOST_QUEUES` in `lua/staging/plan.lua`.
 pub const QUEUES_A_ROUND: usize = 64;
@@ -15,7 +15,8 @@ pub const QUEUES_A_ROUND: usize = 64;
 pub(super) const ROUNDS_KEPT: usize = 1000;
 
 /// The reason for requesting a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// A timer: the round may be due.
     Tick,
@@ -25,18 +26,9 @@ pub enum Why {
     Run,
 }
 
-impl Why {
-    fn word(self) -> &'static str {
-        match self {
-            Why::Tick => "tick",
-            Why::Wake => "wake",
-            Why::Run => "run",
-        }
-    }
-}
-
 /// The outcome of starting a round.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 pub enum Begun {
     /// The rule does not exist.
     Gone,
@@ -59,7 +51,7 @@ pub enum Begun {
 }
 
 /// A started round.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Round {
     pub token: String,
     pub number: u64,
@@ -74,7 +66,7 @@ pub struct Round {
 }
 
 /// The next scheduled time after a given time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Next {
     pub since: i64,
     pub at: i64,
@@ -92,7 +84,7 @@ pub struct Ended {
 
 /// A low-water mark: scripts wake the planner when the queue has at most `low` jobs. `aim` is the
 /// depth up to which jobs pass straight through. Both hold for `holds_ms`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Mark {
     pub queue: String,
     pub low: u64,
@@ -100,18 +92,51 @@ pub struct Mark {
     pub holds_ms: u64,
 }
 
+#[derive(Serialize)]
+struct RoundBegin<'a> {
+    rule: &'a str,
+    holder: &'a str,
+    nonce: &'a str,
+    life: u64,
+    why: Why,
+    next: Option<Next>,
+}
+
+#[derive(Serialize)]
+struct RoundEnd<'a> {
+    rule: &'a str,
+    token: &'a str,
+    round: u64,
+    document: &'a str,
+    promoted: u64,
+    skipped: bool,
+    most: usize,
+    marks: &'a [Mark],
+}
+
+#[derive(Serialize)]
+struct LockRenew<'a> {
+    rule: &'a str,
+    holder: &'a str,
+    life: u64,
+}
+
 impl Store {
     /// Starts a round, if the rule's lock and schedule allow it. `next` is for rules with a cron
     /// schedule.
     pub async fn begin_round(&self, rule: &Rule, holder: &str, why: Why, next: Option<Next>) -> Result<Begun, Error> {
-        let nonce = id::generate();
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(&rule.name).arg(escape(holder)).arg(&nonce);
-            command.arg(rule.planner_lock_ttl).arg(why.word());
-            command.arg(or_empty(next.map(|next| next.at as u64))).arg(or_empty(next.map(|next| next.since as u64)));
+        let args = RoundBegin {
+            rule: &rule.name,
+            holder: &escape(holder),
+            nonce: &id::generate(),
+            life: rule.planner_lock_ttl,
+            why,
+            next,
         };
-        let answer = ROUND_BEGIN.call(&self.core.connection, fill).await?;
-        begun(answer)
+        Ok(match ROUND_BEGIN.call_packed(&self.core, &args).await? {
+            Begun::Held { by, left_ms } => Begun::Held { by: unescape(&by), left_ms },
+            begun => begun,
+        })
     }
 
     /// Puts a main queue first in the next round, which matters if the rule has more than
@@ -124,52 +149,22 @@ impl Store {
 
     /// Records a round and ends it. Returns false if the caller has lost the lock.
     pub async fn end_round(&self, rule: &str, token: &str, number: u64, ended: &Ended) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(token).arg(number).arg(&ended.document);
-            command.arg(ended.promoted).arg(u8::from(ended.skipped)).arg(ROUNDS_KEPT);
-            for mark in &ended.marks {
-                command.arg(&mark.queue).arg(mark.low).arg(mark.aim).arg(mark.holds_ms);
-            }
+        let args = RoundEnd {
+            rule,
+            token,
+            round: number,
+            document: &ended.document,
+            promoted: ended.promoted,
+            skipped: ended.skipped,
+            most: ROUNDS_KEPT,
+            marks: &ended.marks,
         };
-        let answer = ROUND_END.call(&self.core.connection, fill).await?;
-        Ok(reply::number(answer, "round_end")? == 1)
+        ROUND_END.call_packed(&self.core, &args).await
     }
 
     /// Renews the lock of a rule for `ms`, or releases it with 0. Returns false if `holder` does
     /// not hold it.
     pub async fn renew_lock(&self, rule: &str, holder: &str, ms: u64) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
-        };
-        let answer = LOCK_RENEW.call(&self.core.connection, fill).await?;
-        Ok(reply::number(answer, "lock_renew")? == 1)
+        LOCK_RENEW.call_packed(&self.core, &LockRenew { rule, holder: &escape(holder), life: ms }).await
     }
-}
-
-fn begun(answer: Value) -> Result<Begun, Error> {
-    let unreadable = || Error::unreadable("round_begin");
-    let mut parts = reply::array(answer, "round_begin")?.into_iter();
-    let tag = reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?;
-    let mut number = || reply::number(parts.next().ok_or_else(unreadable)?, "round_begin");
-    Ok(match tag.as_str() {
-        "gone" => Begun::Gone,
-        "paused" => Begun::Paused,
-        "empty" => Begun::Empty,
-        "early" => Begun::Early { due: number()?, now: number()? },
-        "again" => Begun::Again(number()?),
-        "held" => {
-            let by = unescape(&reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?);
-            let left = reply::number(parts.next().ok_or_else(unreadable)?, "round_begin")?;
-            Begun::Held { by, left_ms: left.max(0) as u64 }
-        }
-        "ok" => {
-            let token = reply::text(parts.next().ok_or_else(unreadable)?, "round_begin")?;
-            let mut number = || reply::number(parts.next().ok_or_else(unreadable)?, "round_begin");
-            let (round, scheduled, room, due, now) = (number()?, number()?, number()?, number()?, number()?);
-            let queues = parts.map(|queue| observation(queue, "round_begin")).collect::<Result<_, _>>()?;
-            let (number, room) = (round as u64, room.max(0) as u64);
-            Begun::Round(Round { token, number, scheduled: scheduled == 1, room, due, now, queues })
-        }
-        _ => return Err(unreadable()),
-    })
 }

@@ -1,12 +1,13 @@
 //! The current state of a rule and its tenants, for previews, statistics and requests to the
 //! weights webhook. Changes nothing.
 
-use super::observation::{Observation, observation};
+use super::observation::Observation;
 use super::script::{RULE_STATUS, RULE_TENANTS};
 use super::{Error, Store, reply};
 use crate::fairness::Weight;
 use crate::job::escape::{escape, unescape};
 use redis::Value;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Number of tenants that one call reads; bounds how long the call occupies Redis.
@@ -18,7 +19,7 @@ const LEVELS: u64 = 256;
 const LEVEL_OFFSET: i32 = 101;
 
 /// The current state of a rule.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct RuleStatus {
     pub now: i64,
     pub paused: bool,
@@ -37,12 +38,13 @@ pub struct RuleStatus {
     pub wasted_ms: u64,
     pub lock: Option<Lock>,
     /// The reason why the main queue cannot be observed; set by the caller.
+    #[serde(skip)]
     pub trouble: Option<String>,
     pub queues: Vec<Observation>,
 }
 
 /// The lock of a rule and the process that holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Lock {
     pub holder: String,
     pub token: u64,
@@ -51,7 +53,7 @@ pub struct Lock {
 
 /// Tenants with staged jobs for a main queue, by priority. A rule that orders priorities only
 /// within each tenant has one level.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct StagedTenants {
     pub now: i64,
     /// Levels in the order in which rounds serve them. Those beyond the requested number of tenants
@@ -60,7 +62,7 @@ pub struct StagedTenants {
 }
 
 /// The fair queue of one priority.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct PriorityLevel {
     pub priority: i32,
     pub clock: f64,
@@ -90,7 +92,7 @@ impl StagedTenants {
 }
 
 /// The weight of tenants that have left the queue but count until the clock reaches their start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct DepartedTenant {
     pub start: f64,
     /// Sum of their weights, in thousandths.
@@ -98,9 +100,10 @@ pub struct DepartedTenant {
 }
 
 /// A tenant with staged jobs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct StagedTenant {
     pub name: String,
+    #[serde(deserialize_with = "weight")]
     pub weight: Weight,
     /// The tenant's virtual start; `None` while it has no turn.
     pub start: Option<f64>,
@@ -115,7 +118,16 @@ pub struct StagedTenant {
     /// Time since which the tenant's first job waits, if requested.
     pub oldest: Option<i64>,
     /// The tenant's weight in rules that do not set one.
+    #[serde(default, deserialize_with = "some_weight")]
     pub everywhere: Option<Weight>,
+}
+
+fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Weight, D::Error> {
+    u32::deserialize(deserializer).map(Weight::from_thousandths)
+}
+
+fn some_weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Weight>, D::Error> {
+    weight(deserializer).map(Some)
 }
 
 impl StagedTenant {
@@ -138,38 +150,30 @@ pub struct RecordedRound {
     pub document: String,
 }
 
+#[derive(Serialize)]
+struct RuleStatusArgs<'a> {
+    rule: &'a str,
+    queue: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct RuleTenants<'a> {
+    rule: &'a str,
+    queue: &'a str,
+    most: usize,
+    ages: bool,
+    others: bool,
+    names: Vec<String>,
+}
+
 impl Store {
     /// Returns the current state of a rule. `queue` is included even if no jobs are staged for it.
     pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
-        let answer = RULE_STATUS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "rule_status")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_status"));
-        let now = reply::number(next()?, "rule_status")?;
-        let fields: HashMap<String, String> = reply::pairs(next()?, "rule_status")?.into_iter().collect();
-        let field = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        let (holder, token, left) = (
-            reply::text(next()?, "rule_status")?,
-            reply::text(next()?, "rule_status")?,
-            reply::number(next()?, "rule_status")?,
-        );
-        let token = token.split(':').next().and_then(|count| count.parse().ok()).unwrap_or(0);
-        let lock = (!holder.is_empty()).then(|| Lock { holder: unescape(&holder), token, left_ms: left.max(0) as u64 });
-        Ok(RuleStatus {
-            now,
-            paused: field("paused") == 1,
-            staged: field("staged"),
-            rounds: field("rounds"),
-            promoted: field("promoted"),
-            skipped: field("skipped"),
-            due: field("due") as i64,
-            staged_at: field("staged_at") as i64,
-            is_unfinished: field("rounds") != field("recorded"),
-            wasted_ms: field("wasted"),
-            lock,
-            trouble: None,
-            queues: parts.map(|queue| observation(queue, "rule_status")).collect::<Result<_, _>>()?,
-        })
+        let mut status: RuleStatus = RULE_STATUS.call_packed(&self.core, &RuleStatusArgs { rule, queue }).await?;
+        if let Some(lock) = &mut status.lock {
+            lock.holder = unescape(&lock.holder);
+        }
+        Ok(status)
     }
 
     /// Returns about `most` tenants whose turn comes next, by priority and spread over all weights.
@@ -270,16 +274,13 @@ impl Store {
         without_turn: bool,
         names: &[String],
     ) -> Result<StagedTenants, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(queue).arg(most.max(1)).arg(u8::from(ages));
-            command.arg(u8::from(without_turn));
-            names.iter().for_each(|name| _ = command.arg(escape(name)));
-        };
-        let answer = RULE_TENANTS.call(&self.core.connection, fill).await?;
-        let mut parts = reply::array(answer, "rule_tenants")?.into_iter();
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
-        let now = reply::number(next()?, "rule_tenants")?;
-        Ok(StagedTenants { now, levels: parts.map(level).collect::<Result<_, _>>()? })
+        let names = names.iter().map(|name| escape(name)).collect();
+        let args = RuleTenants { rule, queue, most: most.max(1), ages, others: without_turn, names };
+        let mut staged: StagedTenants = RULE_TENANTS.call_packed(&self.core, &args).await?;
+        for tenant in staged.levels.iter_mut().flat_map(|level| &mut level.tenants) {
+            tenant.name = unescape(&tenant.name);
+        }
+        Ok(staged)
     }
 
     /// Returns recorded rounds older than `before`, newest first.
@@ -320,47 +321,4 @@ fn scan_cursor(priority: i32, at: u64) -> u64 {
 fn scan_place(cursor: u64) -> (i32, u64) {
     let level = (cursor % LEVELS) as i32;
     (if level == 0 { 0 } else { level - LEVEL_OFFSET }, cursor / LEVELS)
-}
-
-fn level(value: Value) -> Result<PriorityLevel, Error> {
-    let mut parts = reply::array(value, "rule_tenants")?.into_iter();
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("rule_tenants"));
-    let (priority, clock) = (reply::number(next()?, "rule_tenants")? as i32, reply::text(next()?, "rule_tenants")?);
-    let (total, waiting) = (reply::number(next()?, "rule_tenants")?, reply::number(next()?, "rule_tenants")?);
-    let (leavers, tenants) = (reply::texts(next()?, "rule_tenants")?, reply::texts(next()?, "rule_tenants")?);
-    Ok(PriorityLevel {
-        priority,
-        clock: reply::parse(&clock, "rule_tenants")?,
-        total_weight: total.max(0) as u64,
-        waiting_tenants: waiting.max(0) as u64,
-        leavers: leavers.chunks_exact(2).map(leaver).collect(),
-        tenants: tenants.chunks_exact(6).filter_map(tenant).collect(),
-    })
-}
-
-fn leaver(part: &[String]) -> DepartedTenant {
-    DepartedTenant { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
-}
-
-/// Parses name, `weight state promoted since asked`, start, staged jobs, time of the oldest job,
-/// and the weight in other rules.
-fn tenant(part: &[String]) -> Option<StagedTenant> {
-    let mut busy = part[1].split(' ');
-    let mut number = || busy.next()?.parse::<i64>().ok();
-    let weight = Weight::from_thousandths(u32::try_from(number()?).ok()?);
-    let state = busy.next()?;
-    let mut number = || busy.next()?.parse::<i64>().ok();
-    let (promoted, since, asked) = (number()?, number()?, number()?);
-    Some(StagedTenant {
-        name: unescape(&part[0]),
-        weight,
-        start: part[2].parse().ok().filter(|_| state == "w"),
-        promoted: promoted.max(0) as u64,
-        since,
-        is_unknown: state == "u",
-        asked,
-        staged: part[3].parse().unwrap_or(0),
-        oldest: part[4].parse().ok(),
-        everywhere: part[5].parse().ok().map(Weight::from_thousandths),
-    })
 }

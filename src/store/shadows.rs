@@ -5,9 +5,11 @@ use super::script::SHADOW_SAVE;
 use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of saving a shadow record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum Watched {
     /// The record is saved; the caller watches the rule.
     Kept,
@@ -29,6 +31,17 @@ pub struct ShadowRecord {
     pub document: String,
 }
 
+#[derive(Serialize)]
+struct ShadowSave<'a> {
+    rule: &'a str,
+    holder: &'a str,
+    id: &'a str,
+    life: u64,
+    document: &'a str,
+    most: usize,
+    rounds: &'a [String],
+}
+
 impl Store {
     /// Saves the record of a rule in shadow mode for `life_ms`, and the rounds that it would have
     /// run. No other process can watch the rule during that time.
@@ -40,21 +53,11 @@ impl Store {
         document: &str,
         rounds: &[String],
     ) -> Result<Watched, Error> {
-        let call_id = id::generate();
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(escape(holder)).arg(&call_id).arg(life_ms);
-            command.arg(document).arg(ROUNDS_KEPT).arg(rounds);
-        };
-        let mut parts = reply::texts(SHADOW_SAVE.call(&self.core.connection, fill).await?, "shadow_save")?.into_iter();
-        Ok(match parts.next().as_deref() {
-            Some("ok") => Watched::Kept,
-            Some("paused") => Watched::Paused,
-            Some("gone") => Watched::Gone,
-            Some("held") => {
-                let by = unescape(&parts.next().unwrap_or_default());
-                Watched::Elsewhere { by, left_ms: parts.next().and_then(|ms| ms.parse().ok()).unwrap_or(0) }
-            }
-            _ => return Err(Error::unreadable("shadow_save")),
+        let (holder, id) = (&escape(holder), &id::generate());
+        let args = ShadowSave { rule, holder, id, life: life_ms, document, most: ROUNDS_KEPT, rounds };
+        Ok(match SHADOW_SAVE.call_packed(&self.core, &args).await? {
+            Watched::Elsewhere { by, left_ms } => Watched::Elsewhere { by: unescape(&by), left_ms },
+            watched => watched,
         })
     }
 

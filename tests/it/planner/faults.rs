@@ -150,7 +150,7 @@ async fn the_reply_to_the_beginning_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
     let store = app.store();
-    let begun = lose(&proxy, "\r\ntick\r\n", store.begin_round(&rule, "A", Why::Tick, None)).await.unwrap();
+    let begun = lose(&proxy, "_round_begin\r\n", store.begin_round(&rule, "A", Why::Tick, None)).await.unwrap();
     let Begun::Round(round) = begun else { panic!("{begun:?}") };
     assert_eq!((round.scheduled, round.number, round.room, round.queues.len()), (true, 1, 4, 1));
     let promoted = store.promote("r", &round.token, "q", 10).await.unwrap();

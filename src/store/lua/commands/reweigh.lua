@@ -1,16 +1,17 @@
 -- Changes weights of tenants that wait in staging. Their lag stays the same. Tenants of unknown
 -- weight take turns from now on.
 --
--- ARGV[9…]
---   rule        rule
---   token       token of the planner lock
---   queue       main queue
---   by_webhook  1 if a webhook returned the weights
---   …           for each tenant: name, weight in thousandths
+-- Takes
+--   rule        string   rule
+--   token       string   token of the planner lock
+--   queue       string   main queue
+--   by_webhook  boolean  true if a webhook returned the weights
+--   weights     list of {string, number}  tenants and their weights in thousandths
 --
--- Returns  number of tenants whose weight changed, or -1 if the lock is lost
+-- Returns  number of tenants whose weight changed, or nil if the lock is lost
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
@@ -22,9 +23,9 @@ local staging, staging_open = fair_queues.staging, fair_queues.open
 local call = redis.call
 
 local function run()
-  local rule, token, queue, by_webhook = unpack(ctx.args, 9, 12)
-  if call('HGET', ctx.prefix .. 'plan:' .. rule .. ':lock', 'token') ~= token then return -1 end
-  local levels, changed = staging.levels(staging_open(rule, queue)), 0
+  local args = packed.read()
+  if call('HGET', ctx.prefix .. 'plan:' .. args.rule .. ':lock', 'token') ~= args.token then return packed.write(nil) end
+  local levels, changed = staging.levels(staging_open(args.rule, args.queue)), 0
 
   -- Changes a tenant's weight at all priorities at which it waits. Returns true if it changed.
   local function reweigh(name, weight)
@@ -32,7 +33,7 @@ local function run()
     for _, fair in ipairs(levels) do
       local tenant = tenant_of(fair, name)
       if tenant.state then
-        if by_webhook == '1' then
+        if args.by_webhook then
           if tenant.state == 'w' then tenant_start(fair, tenant) end
           tenant.asked = ctx.now_text
           tenant_touch(fair, tenant)
@@ -43,12 +44,11 @@ local function run()
     return has_changed
   end
 
-  for at = 13, #ctx.args, 2 do
-    local name, weight = unpack(ctx.args, at, at + 1)
-    if reweigh(name, tonumber(weight)) then changed = changed + 1 end
+  for _, own in ipairs(args.weights) do
+    if reweigh(own[1], own[2]) then changed = changed + 1 end
   end
   commit()
-  return changed
+  return packed.write(changed)
 end
 
 return run

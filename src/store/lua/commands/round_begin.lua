@@ -4,20 +4,28 @@
 --                    repeats one; holder; busy: 1 while a round runs; scheduled: 1 if the round is;
 --                    last: `staging/promote`; with a TTL
 --
--- ARGV[9…]
---   rule      rule
---   holder    this process
---   nonce     random; identifies the call
---   life      TTL of the lock in ms
---   why       `tick`, `wake` or `run`
---   next_due  for a cron: next scheduled time in ms; '' for an interval
---   since     for a cron: time from which `next_due` was computed; '' for an interval
+-- Takes
+--   rule    string  rule
+--   holder  string  this process
+--   nonce   string  random; identifies the call
+--   life    number  TTL of the lock in ms
+--   why     string  `tick`, `wake` or `run`
+--   next    {since: number, at: number}?  for a cron: its next scheduled time, and the time from
+--           which that was computed
 --
--- Returns  {'gone'}, {'paused'}, {'empty'}, {'early', due, now}, {'held', holder, ms left},
---          {'again', now} if the cron's next time must be computed again, or {'ok', token, round, 1
---          if scheduled, room, due, now, result of `staging/observe` for each queue, …}
+-- Returns  `gone`, `paused`, `empty`, {early: {due: number, now: number}}, {held: {by: string,
+--          left_ms: number}}, {again: number} with the time, if the cron's next time must be computed
+--          again, or {round: …} with
+--   token      string
+--   number     number   of the round
+--   scheduled  boolean
+--   room       number   jobs that may still be promoted in the interval
+--   due        number   time of the next scheduled round
+--   now        number
+--   queues     list of results of `staging/observe`
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local plan_module = require('staging/plan')
 local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
@@ -72,26 +80,27 @@ local function is_low(rule, queues)
 end
 
 local function answer(plan, rule, queues, token, round, scheduled)
-  local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), ctx.now_text}
-  for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
-  return words
+  local observed = {}
+  for place, queue in ipairs(queues) do observed[place] = observe(rule, queue) end
+  return {round = {token = token, number = tonumber(round), scheduled = scheduled, room = math.max(plan.room, 0), due = plan.due,
+    now = ctx.now, queues = observed}}
 end
 
 -- Computes the due time of the next scheduled round. It is at most one interval away; if it is
 -- further, the interval has changed or the clock was set back. Returns the answer if a cron's time
 -- is not known, else nil.
-local function set_due(plan, next_due, since)
+local function set_due(plan, next_time)
   if plan.every then
     if plan.due > ctx.now + plan.every then plan.due = ctx.now end
-  elseif not next_due then
+  elseif not next_time then
     -- The caller still has the old interval; it will learn of the cron soon.
-    return {'early', int(ctx.now + 1000), ctx.now_text}
-  elseif since > ctx.now or next_due <= ctx.now then
-    return {'again', ctx.now_text}
-  elseif plan.due == 0 or (plan.due > ctx.now and plan.due ~= next_due) then
+    return {early = {due = ctx.now + 1000, now = ctx.now}}
+  elseif next_time.since > ctx.now or next_time.at <= ctx.now then
+    return {again = ctx.now}
+  elseif plan.due == 0 or (plan.due > ctx.now and plan.due ~= next_time.at) then
     -- A cron begins with its next time, an interval at once.
-    call('HSET', plan.key, 'due', int(next_due))
-    plan.due = next_due
+    call('HSET', plan.key, 'due', int(next_time.at))
+    plan.due = next_time.at
   end
 end
 
@@ -107,14 +116,13 @@ local function take_over(plan, rule, holder, planner)
   end
 end
 
-local function run()
-  local rule, holder, nonce, life, why, next_due, since = unpack(ctx.args, 9, 15)
-  next_due, since = tonumber(next_due), tonumber(since)
+local function begin(args)
+  local rule, holder, nonce, life, why = args.rule, args.holder, args.nonce, args.life, args.why
   local plan = plan_open(rule)
-  if not plan then return {'gone'} end
+  if not plan then return 'gone' end
   local lock = plan.key .. ':lock'
   local queues = plan_queues(rule)
-  if #queues == 0 then return {'empty'} end
+  if #queues == 0 then return 'empty' end
 
   local held_by, busy, held_token, was_scheduled = unpack(call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled'))
   local rounds, recorded, planner = unpack(call('HMGET', plan.key, 'rounds', 'recorded', 'planner'))
@@ -122,15 +130,15 @@ local function run()
   if held_token and string.sub(held_token, -#nonce - 1) == ':' .. nonce then
     return answer(plan, rule, queues, held_token, rounds, was_scheduled == '1')
   end
-  if plan.paused then return {'paused'} end
+  if plan.paused then return 'paused' end
   if held_by and held_by ~= holder and not (why == 'run' and busy == '0') then
     -- Redis keeps the end of a TTL by its clock. If the clock was set back, the lock of a dead
     -- holder would live too long.
-    if call('PTTL', lock) > tonumber(life) then call('PEXPIRE', lock, life) end
-    return {'held', held_by, call('PTTL', lock)}
+    if call('PTTL', lock) > life then call('PEXPIRE', lock, life) end
+    return {held = {by = held_by, left_ms = math.max(call('PTTL', lock), 0)}}
   end
 
-  local too_early = set_due(plan, next_due, since)
+  local too_early = set_due(plan, args.next)
   if too_early then return too_early end
   local scheduled = why == 'tick' and ctx.now >= plan.due
   -- The last round was not ended. Its rest of the interval's batch is promoted now.
@@ -142,10 +150,10 @@ local function run()
   else
     is_wanted = why == 'wake' or is_low(rule, queues)
   end
-  if not scheduled and not unfinished and why ~= 'run' and not is_wanted then return {'early', int(plan.due), ctx.now_text} end
+  if not scheduled and not unfinished and why ~= 'run' and not is_wanted then return {early = {due = plan.due, now = ctx.now}} end
 
   unblock_all(plan, rule, queues)
-  if scheduled then plan.due = plan.every and ctx.now + plan.every or next_due end
+  if scheduled then plan.due = plan.every and ctx.now + plan.every or args.next.at end
   if scheduled or why == 'run' then plan.room = plan.jobs end
   plan.spent = true
   -- A round that was requested through the API does not make its process the rule's planner.
@@ -157,9 +165,13 @@ local function run()
   local visits = {}
   for position, queue in ipairs(queues) do visits[position * 2 - 1], visits[position * 2] = round, queue end
   call('ZADD', plan.key .. ':queues', 'XX', unpack(visits))
-  local words = answer(plan, rule, queues, token, round, scheduled)
+  local begun = answer(plan, rule, queues, token, round, scheduled)
   commit()
-  return words
+  return begun
+end
+
+local function run()
+  return packed.write(begin(packed.read()))
 end
 
 return run

@@ -1,39 +1,54 @@
 -- Lists tenants of a rule and main queue by priority: those whose turn comes next, or the named
 -- ones. Read-only.
 --
--- ARGV[9…]
---   rule, queue  rule and main queue
---   most         most tenants
---   ages         1 to include the age of the first job
---   others       1 to include as many tenants that take no turns (held, unknown weight or blocked)
---   …            names of tenants, or none to list
+-- Takes
+--   rule    string   rule
+--   queue   string   main queue
+--   most    number   most tenants
+--   ages    boolean  true to include the age of the first job
+--   others  boolean  true to include as many tenants that take no turns (held, unknown weight or
+--           blocked)
+--   names   list of string  tenants, or none to list
 --
--- Returns  {now, and for each priority in serving order {priority, v, w, number of waiting tenants,
---          {start, weight that leaves then, …}, {tenant, entry of `busy`, start or '', staged jobs,
---          creation time of the first or '', weight of its own settings or '', …}}, …}; priorities
---          beyond the bound are left out
+-- Returns
+--   now     number
+--   levels  list, in serving order, without those beyond the bound, of
+--     priority         number
+--     clock            number  virtual clock
+--     total_weight     number
+--     waiting_tenants  number  all of them, also those that are not listed
+--     leavers          list of {start: number, weight: number}  weight that leaves then
+--     tenants          list of
+--       name        string
+--       weight      number
+--       start       number?   unless it takes no turns
+--       promoted    number    jobs since it began to wait
+--       since       number    time when it began to wait
+--       is_unknown  boolean   true if its weight is unknown
+--       asked       number    time of the webhook's last answer about it, or 0
+--       staged      number    jobs
+--       oldest      number?   time since when its first job waits
+--       everywhere  number?   weight of its own settings
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local quotas = require('tenants/quotas')
 local job_module = require('queue/job')
 local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local stage = require('staging/stage')
-local runtime = require('lib/runtime')
 
-local int = runtime.int
 local tenant_quota = quotas.quota
 local job_load = job_module.load
-local precise, tenant_of, tenant_start = fair_queue.precise, fair_queue.tenant_of, fair_queue.tenant_start
+local tenant_of, tenant_start = fair_queue.tenant_of, fair_queue.tenant_start
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local staging_lane = stage.staging_lane
 local call = redis.call
 
 local function run()
-  local rule, queue, most, ages, others = unpack(ctx.args, 9, 13)
-  most = tonumber(most)
-  local named = #ctx.args > 13 and {unpack(ctx.args, 14)}
-  local room, others_room = most, others == '1' and most or 0 -- numbers of tenants still to list
+  local args = packed.read()
+  local most, named = args.most, #args.names > 0 and args.names
+  local room, others_room = most, args.others and most or 0 -- numbers of tenants still to list
 
   -- Returns the names of tenants whose turn comes next, then of those that take none.
   local function names_of(fair)
@@ -58,15 +73,13 @@ local function run()
     for _, name in ipairs(named or names_of(fair)) do
       local tenant = tenant_of(fair, name)
       if tenant.state then
-        local lane, created = staging_lane(fair, name), ''
-        local head = ages == '1' and call('ZRANGE', lane, 0, 0)[1]
+        local lane = staging_lane(fair, name)
+        local head = args.ages and call('ZRANGE', lane, 0, 0)[1]
         local job = head and job_load(head)
-        if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
-        local at = #tenants
-        tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
-        if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
-        tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
-        tenants[at + 6] = tenant_quota(name).weight and int(tenant_quota(name).weight) or ''
+        tenants[#tenants + 1] = {name = name, weight = tenant.weight, start = tenant.state == 'w' and tenant_start(fair, tenant) or nil,
+          promoted = tenant.promoted, since = tonumber(tenant.since), is_unknown = tenant.state == 'u', asked = tonumber(tenant.asked),
+          staged = call('ZCARD', lane), everywhere = tenant_quota(name).weight,
+          oldest = job and math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0) or nil}
       end
     end
     return tenants
@@ -75,18 +88,18 @@ local function run()
   local function leavers_of(fair)
     local leavers = {}
     for _, start in ipairs(call('ZRANGE', fair.key .. ':moments', 0, most - 1)) do
-      leavers[#leavers + 1] = start
-      leavers[#leavers + 1] = call('HGET', fair.key .. ':sums', start) or '0'
+      leavers[#leavers + 1] = {start = tonumber(start), weight = tonumber(call('HGET', fair.key .. ':sums', start) or 0)}
     end
     return leavers
   end
 
-  local answer = {ctx.now_text}
-  for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do
+  local levels = {}
+  for _, fair in ipairs(staging.levels(staging_open(args.rule, args.queue))) do
     if not named and room <= 0 and others_room <= 0 then break end
-    answer[#answer + 1] = {int(fair.priority), precise(fair.v), int(fair.w), fair.n, leavers_of(fair), tenants_of(fair)}
+    levels[#levels + 1] = {priority = fair.priority, clock = fair.v, total_weight = math.max(fair.w, 0),
+      waiting_tenants = math.max(fair.n, 0), leavers = leavers_of(fair), tenants = tenants_of(fair)}
   end
-  return answer
+  return packed.write({now = ctx.now, levels = levels})
 end
 
 return run
