@@ -3,6 +3,7 @@
 //!
 //! Commands that clients call for each job keep flat words, which cost less to encode.
 
+use super::connection::Connection;
 use super::script::Script;
 use super::{Core, Error};
 use redis::{Cmd, Value};
@@ -37,6 +38,16 @@ impl Script {
             push(command, again);
         };
         decode(self.call(&core.connection, fill).await?, &self.command())
+    }
+
+    /// Calls a script in the Redis of another system.
+    pub(super) async fn call_packed_there<R: DeserializeOwned>(
+        &self,
+        connection: &Connection,
+        args: &impl Serialize,
+    ) -> Result<R, Error> {
+        let args = encode(args)?;
+        decode(self.call(connection, |command, _| _ = command.arg(0).arg(&args)).await?, &self.command())
     }
 
     /// Returns the name of the command, for errors.
