@@ -17,9 +17,10 @@ local due = require('queue/due')
 local worker_module = require('dispatch/worker')
 local park = require('limits/park')
 local starvation = require('dispatch/starvation')
+local settings = require('lib/settings')
 local runtime = require('lib/runtime')
 
-local commit, signal = runtime.commit, runtime.signal
+local commit, int, signal = runtime.commit, runtime.int, runtime.signal
 local workflows = workflow.workflows
 local job_abandoned = failure.job_abandoned
 local sweep = due.sweep
@@ -38,7 +39,8 @@ local function run()
   limit = tonumber(limit)
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
-  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', ctx.now - ctx.args[8], 'LIMIT', 0, 10)) do
+  local silent_since = int(ctx.now - settings.dead_after())
+  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', silent_since, 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', abandon)))
   end
   handled = math.max(handled, workflows.run_deferred(limit))

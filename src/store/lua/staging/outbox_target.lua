@@ -23,6 +23,7 @@ local job_module = require('queue/job')
 local stage = require('staging/stage')
 local record = require('lib/record')
 local wire = require('lib/wire')
+local settings = require('lib/settings')
 local runtime = require('lib/runtime')
 
 local on_begin, count, gather, int, send = runtime.on_begin, runtime.count, runtime.gather, runtime.int, runtime.send
@@ -42,7 +43,7 @@ local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_
 on_begin(function()
   rule, main, route, prefix, database, own_database = ctx.args[9], unpack(ctx.args, 15, 19)
   payloads, bytes, left_of, kept, kept_ids, dropped, strays = {}, 0, {}, {}, {}, {}, {}
-  kept_ms, stamp_text = int(math.max(tonumber(ctx.args[4]), 10000)), format('%.3f', ctx.now / 1000)
+  kept_ms, stamp_text = int(math.max(settings.retention_of_completed(), 10000)), format('%.3f', ctx.now / 1000)
   left_data = '"state":"available","main_queue":"' .. main .. '"'
 end)
 
