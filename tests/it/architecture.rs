@@ -197,6 +197,22 @@ fn each_script_is_called_from_one_place() {
     }
 }
 
+/// Commands that are called for each job, or all the time. Their arguments are words behind named readers.
+const FLAT: &[&str] = &["ack", "enqueue", "fetch", "nack", "outbox_promote", "promote", "read", "tick"];
+
+/// Other commands name their arguments and the fields of their replies.
+#[test]
+fn cold_commands_take_and_return_named_fields() {
+    let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/lua/commands");
+    for (path, text) in sources(&commands, "lua") {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_packed = text.contains("require('lib/packed')");
+        assert_eq!(is_packed, !FLAT.contains(&name), "{name} uses lib/packed: {is_packed}");
+        let by_position = text.lines().find(|line| line.contains("ctx.args"));
+        assert!(!is_packed || by_position.is_none(), "{name} reads an argument by its position: {by_position:?}");
+    }
+}
+
 /// A handler gets its state only from the middleware, which has authorized the request.
 #[test]
 fn every_route_is_in_the_table_with_its_access() {

@@ -54,22 +54,18 @@ impl BatchCommand for AckCommand {
         self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
-        let answers = ACK
-            .call(&self.0.connection, |command, _| {
-                self.0.begin(command).arg(requests.len());
-                for (Scoped { answer: ack, scope }, op) in requests.iter().zip(&ops) {
-                    command.arg(&ack.job_id);
-                    push_worker(command, scope, ack.worker.as_deref());
-                    command
-                        .arg(op)
-                        .arg(scope.word())
-                        .arg(u8::from(ack.result.is_some()))
-                        .arg(ack.result.as_deref().unwrap_or(""));
-                }
-            })
-            .await?;
-        reply::outcomes(answers, Self::COMMAND)
+        let fill = |command: &mut Cmd, _: bool| {
+            self.0.begin(command).arg(requests.len());
+            requests.iter().zip(&ops).for_each(|(request, op)| push_ack(command, request, op));
+        };
+        reply::outcomes(ACK.call(&self.0.connection, fill).await?, Self::COMMAND)
     }
+}
+
+/// Appends a request as `lua/commands/ack.lua` reads it.
+fn push_ack(command: &mut Cmd, Scoped { answer: ack, scope }: &Scoped<Ack>, op: &str) {
+    command.arg(&ack.job_id).arg(worker_word(scope, ack.worker.as_deref())).arg(op).arg(scope.word());
+    command.arg(u8::from(ack.result.is_some())).arg(ack.result.as_deref().unwrap_or(""));
 }
 
 pub(in crate::store) struct NackCommand(pub(in crate::store) Arc<Core>);
@@ -88,26 +84,21 @@ impl BatchCommand for NackCommand {
         self.0.metrics.group(Self::COMMAND, requests.len());
         let ops: Vec<String> =
             requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
-        let answers = NACK
-            .call(&self.0.connection, |command, _| {
-                self.0.begin(command).arg(requests.len());
-                for (Scoped { answer: nack, scope }, op) in requests.iter().zip(&ops) {
-                    let failure = &nack.failure;
-                    command.arg(&nack.job_id);
-                    push_worker(command, scope, nack.worker.as_deref());
-                    command
-                        .arg(op)
-                        .arg(scope.word())
-                        .arg(u8::from(nack.requeue))
-                        .arg(&failure.entry)
-                        .arg(&failure.error);
-                    command.arg(wire::join(&failure.classes)).arg(failure.verdict).arg(u8::from(failure.retryable));
-                    command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
-                }
-            })
-            .await?;
-        reply::outcomes(answers, Self::COMMAND)
+        let fill = |command: &mut Cmd, _: bool| {
+            self.0.begin(command).arg(requests.len());
+            requests.iter().zip(&ops).for_each(|(request, op)| push_nack(command, request, op));
+        };
+        reply::outcomes(NACK.call(&self.0.connection, fill).await?, Self::COMMAND)
     }
+}
+
+/// Appends a request as `lua/commands/nack.lua` reads it.
+fn push_nack(command: &mut Cmd, Scoped { answer: nack, scope }: &Scoped<Nack>, op: &str) {
+    let failure = &nack.failure;
+    command.arg(&nack.job_id).arg(worker_word(scope, nack.worker.as_deref())).arg(op).arg(scope.word());
+    command.arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
+    command.arg(wire::join(&failure.classes)).arg(failure.verdict).arg(u8::from(failure.retryable));
+    command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
 }
 
 /// Returns the operation's id: the client's idempotency key, so that a repeat is recognized, or a
@@ -116,8 +107,9 @@ fn op(command: &str, idempotency_key: Option<&str>) -> String {
     idempotency_key.map_or_else(id::generate, |key| format!("{command}:{}", escape(key)))
 }
 
-fn push_worker(command: &mut Cmd, scope: &Scope, worker: Option<&str>) {
-    command.arg(worker.map(|name| escape(&scope.worker(name))).unwrap_or_default());
+/// Returns a worker's name in the store; empty if there is none.
+fn worker_word(scope: &Scope, worker: Option<&str>) -> String {
+    worker.map(|name| escape(&scope.worker(name))).unwrap_or_default()
 }
 
 impl Store {

@@ -7,6 +7,7 @@ use super::script::ACTIVITY_ADD;
 use super::statistics::TenantActivity;
 use super::{Error, Store, reply};
 use redis::Value;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Number of stream entries that one XRANGE reads.
@@ -143,6 +144,30 @@ impl Entry {
     }
 }
 
+#[derive(Serialize)]
+struct ActivityAdd<'a> {
+    before: &'a str,
+    after: &'a str,
+    minutes: Vec<AddedMinute>,
+}
+
+/// The new values of the buckets of a minute and its hour.
+#[derive(Serialize)]
+struct AddedMinute {
+    minute: i64,
+    hour: i64,
+    tenants: Vec<AddedTenant>,
+    queues: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct AddedTenant {
+    name: String,
+    minute: String,
+    hour: String,
+    score: u64,
+}
+
 impl Store {
     /// Sums the activity that scripts have recorded since the last call. Returns false if activity
     /// is not recorded. Calls may run concurrently: each stream entry is counted exactly once.
@@ -184,36 +209,40 @@ impl Store {
     /// Adds a portion to the buckets. Returns false, and writes nothing, if another caller has
     /// written since `folded` was read.
     async fn write_activity(&self, folded: &str, portion: Portion) -> Result<bool, Error> {
-        let mut words: Vec<String> = vec![folded.to_owned(), portion.last];
         let mut hours: HashMap<(i64, String), TenantActivity> = HashMap::new();
-        let minutes: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
+        let in_portion: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
         let (none, no_queues) = (HashMap::new(), HashMap::new());
-        for minute in minutes {
+        let mut minutes = Vec::new();
+        for minute in in_portion {
             let sums = portion.sums.get(&minute).unwrap_or(&none);
             let hour = minute.div_euclid(MINUTES_AN_HOUR);
             let names: Vec<&String> = sums.keys().collect();
             let in_minute = self.activity_of(self.core.keys.activity('m', minute), &names).await?;
             let in_hour = self.activity_of(self.core.keys.activity('h', hour), &names).await?;
-            words.extend([minute.to_string(), hour.to_string(), names.len().to_string()]);
+            let mut added = AddedMinute { minute, hour, tenants: Vec::new(), queues: Vec::new() };
             for ((name, mut of_minute), of_hour) in names.into_iter().zip(in_minute).zip(in_hour) {
                 of_minute.add(&sums[name]);
                 // Several minutes of a portion may be in the same hour; each of them writes the
                 // hour's sum so far.
                 let of_hour = hours.entry((hour, name.clone())).or_insert(of_hour);
                 of_hour.add(&sums[name]);
-                words.extend([name.clone(), of_minute.text(), of_hour.text(), of_minute.busyness().to_string()]);
+                added.tenants.push(AddedTenant {
+                    name: name.clone(),
+                    minute: of_minute.text(),
+                    hour: of_hour.text(),
+                    score: of_minute.busyness(),
+                });
             }
             let queues = portion.ended.get(&minute).unwrap_or(&no_queues);
             let names: Vec<&str> = queues.keys().map(String::as_str).collect();
-            words.push(names.len().to_string());
             for (name, mut sum) in names.iter().zip(self.ended_in(minute, &names).await?) {
                 sum.add(queues[*name]);
-                words.extend([(*name).to_owned(), sum.text()]);
+                added.queues.push(((*name).to_owned(), sum.text()));
             }
+            minutes.push(added);
         }
-        let answer =
-            ACTIVITY_ADD.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&words)).await?;
-        Ok(reply::number(answer, "activity_add")? == 1)
+        let args = ActivityAdd { before: folded, after: &portion.last, minutes };
+        ACTIVITY_ADD.call_packed(&self.core, &args).await
     }
 
     /// Returns the numbers of jobs that ended in a minute. `queues` are names in the store.

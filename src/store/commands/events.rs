@@ -8,6 +8,7 @@ use crate::domain::escape::unescape;
 use crate::domain::tenant::{Scope, own_worker};
 use crate::domain::tenant_id::DEFAULT;
 use redis::Value;
+use serde::Serialize;
 use uuid::Uuid;
 
 /// Number of stream entries that one call reads.
@@ -145,13 +146,18 @@ impl Place {
     }
 }
 
+#[derive(Serialize)]
+struct EventEmit<'a> {
+    kind: &'a str,
+    subject: &'a str,
+    data: &'a str,
+}
+
 impl Store {
     /// Emits an event that is not about a job. `data` are JSON members.
     pub async fn announce(&self, kind: &str, subject: &str, data: &str) -> Result<(), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(kind).arg(subject).arg(data);
-        };
-        EVENT_EMIT.call(&self.core.connection, fill).await.map(drop)
+        let _emitted: bool = EVENT_EMIT.call_packed(&self.core, &EventEmit { kind, subject, data }).await?;
+        Ok(())
     }
 
     /// Returns true if the scope includes the event: a tenant sees only events about its own jobs.

@@ -1,19 +1,19 @@
 //! Operations on the keys of the gem sidekiq-fairplay in the Redis of a Sidekiq.
 
-use super::codec::wire;
 use super::releases::Target;
 use super::script::{FAIRPLAY_CLAIM, FAIRPLAY_YIELD, SIDEKIQ_WORK};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
 use super::{Error, reply};
 use crate::config::FairplayClass;
 use crate::domain::job::sidekiq;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Class of the gem's planner job.
 const PLANNER: &str = "Sidekiq::Fairplay::Planner";
 
 /// Jobs that were taken from the gem's keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Taken {
     /// True if this process holds the gem's locks.
     pub is_ours: bool,
@@ -21,7 +21,7 @@ pub struct Taken {
 }
 
 /// A job that the gem had staged, which consists of a tenant and arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct StagedByGem {
     pub sequence: u64,
     pub tenant: String,
@@ -42,6 +42,27 @@ pub struct TakeOver<'a> {
     pub takes: bool,
 }
 
+#[derive(Serialize)]
+struct FairplayClaim<'a> {
+    class: String,
+    owner: &'a str,
+    life: u64,
+    inbox: &'a str,
+    last: String,
+    imported: u64,
+    most: usize,
+    may_take: bool,
+}
+
+#[derive(Serialize)]
+struct FairplayYield<'a> {
+    class: String,
+    owner: &'a str,
+    prefix: &'a str,
+    queue: &'a str,
+    payload: &'a str,
+}
+
 impl Sidekiq {
     fn fairplay_prefix(&self, class: &FairplayClass) -> String {
         format!("{}fairplay:{}:", self.prefix(), class.key)
@@ -56,20 +77,17 @@ impl Sidekiq {
 
     /// Takes or renews the gem's locks, and moves jobs that the gem has staged to the inbox.
     pub async fn take_over(&self, from: &TakeOver<'_>) -> Result<Taken, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(self.fairplay_prefix(from.class)).arg(from.owner).arg(from.life).arg(from.inbox);
-            command.arg(format!("{}:last", from.inbox)).arg(from.taken_in).arg(from.most).arg(u8::from(from.takes));
+        let args = FairplayClaim {
+            class: self.fairplay_prefix(from.class),
+            owner: from.owner,
+            life: from.life,
+            inbox: from.inbox,
+            last: format!("{}:last", from.inbox),
+            imported: from.taken_in,
+            most: from.most,
+            may_take: from.takes,
         };
-        let mut parts = reply::texts(FAIRPLAY_CLAIM.call(&self.connection, fill).await?, "fairplay_claim")?.into_iter();
-        let is_ours = parts.next().as_deref() == Some("1");
-        let job = |entry: String| {
-            let mut words = entry.splitn(3, wire::UNIT).map(str::to_owned);
-            Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
-        };
-        let jobs = parts
-            .map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay_claim")))
-            .collect::<Result<_, _>>()?;
-        Ok(Taken { is_ours, jobs })
+        FAIRPLAY_CLAIM.call_packed_there(&self.connection, &args).await
     }
 
     /// Returns a class to the gem: releases its locks and enqueues its planner. Returns false if
@@ -81,11 +99,14 @@ impl Sidekiq {
              \"created_at\":{at},\"enqueued_at\":{at}}}",
             class.class, class.planner_queue
         );
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(self.fairplay_prefix(class)).arg(owner).arg(self.prefix());
-            command.arg(&class.planner_queue).arg(&payload);
+        let args = FairplayYield {
+            class: self.fairplay_prefix(class),
+            owner,
+            prefix: self.prefix(),
+            queue: &class.planner_queue,
+            payload: &payload,
         };
-        Ok(reply::number(FAIRPLAY_YIELD.call(&self.connection, fill).await?, "fairplay_yield")? == 1)
+        FAIRPLAY_YIELD.call_packed_there(&self.connection, &args).await
     }
 
     /// Returns true if a Sidekiq process reports that the gem's planner runs for the class.

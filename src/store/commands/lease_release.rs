@@ -1,11 +1,11 @@
 //! Handing back jobs that never reached a worker: the client is gone, or the reply to a fetch was
 //! lost.
 
+use super::Core;
 use super::error::Error;
 use super::script::{RECALL, RELEASE, Script};
-use super::{Core, reply};
 use crate::domain::job::id;
-use redis::{Cmd, Value};
+use serde::Serialize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,28 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A lease as RELEASE takes it: start time in milliseconds, attempt and job id. The start
-/// distinguishes it from a later lease of the same attempt, because handing back does not count the
-/// attempt.
-pub(super) type Lease = (i64, u32, String);
+/// A lease that is handed back.
+#[derive(Serialize)]
+pub(super) struct Lease {
+    /// The job.
+    pub(super) id: String,
+    pub(super) attempt: u32,
+    /// Start time in milliseconds. Distinguishes the lease from a later one of the same attempt,
+    /// because handing back does not count the attempt.
+    pub(super) started: i64,
+}
+
+#[derive(Serialize)]
+struct Release<'a> {
+    jobs: &'a [Lease],
+}
+
+#[derive(Serialize)]
+struct Recall<'a> {
+    slot: &'a str,
+    number: u64,
+    replayable: Vec<bool>,
+}
 
 /// One call of a fetch. Redis keeps the jobs that the last call of each slot leased, so that the
 /// call can be repeated or taken back.
@@ -56,11 +74,7 @@ impl FetchCalls {
 impl Core {
     /// Hands back jobs under the given leases.
     pub(super) async fn release(&self, jobs: &[Lease]) {
-        let fill = |command: &mut Cmd, _: bool| {
-            self.begin(command).arg(jobs.len());
-            jobs.iter().for_each(|(started, attempt, id)| _ = command.arg(id).arg(attempt).arg(started));
-        };
-        if let Err(error) = self.persist(&RELEASE, fill).await {
+        if let Err(error) = self.persist(&RELEASE, &Release { jobs }).await {
             tracing::warn!(%error, jobs = jobs.len(), "cannot hand back jobs of a disconnected client; their leases will expire");
         }
     }
@@ -69,11 +83,8 @@ impl Core {
     /// if it still arrives. `replayable` has for each request whether its client can repeat it;
     /// jobs of those requests are left to it.
     pub(super) async fn recall(&self, call: FetchCall, replayable: Vec<bool>) {
-        let fill = |command: &mut Cmd, _: bool| {
-            self.begin(command).arg(&*call.slot).arg(call.number);
-            replayable.iter().for_each(|replayable| _ = command.arg(u8::from(*replayable)));
-        };
-        match self.persist(&RECALL, fill).await.and_then(|reply| reply::number(reply, "recall")) {
+        let args = Recall { slot: &call.slot, number: call.number, replayable };
+        match self.persist(&RECALL, &args).await {
             Ok(0) => {}
             Ok(jobs) => tracing::info!(jobs, "handed back jobs of a fetch whose reply was lost"),
             Err(error) => {
@@ -83,11 +94,12 @@ impl Core {
     }
 
     /// Repeats a call until Redis carries it out, the store closes, or [`PATIENCE`] has passed.
-    async fn persist(&self, script: &Script, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
+    /// Returns the number of jobs that it handed back.
+    async fn persist(&self, script: &Script, args: &impl Serialize) -> Result<u64, Error> {
         let started = Instant::now();
         loop {
             let may_repeat = started.elapsed() < PATIENCE && !self.stop.is_cancelled();
-            match script.call(&self.connection, &fill).await {
+            match script.call_packed(self, args).await {
                 Err(Error::Unavailable(_) | Error::Timeout(_)) if may_repeat => {}
                 outcome => return outcome,
             }

@@ -131,7 +131,8 @@ impl Drop for Leased {
         if self.records.is_empty() || self.replayable {
             return;
         }
-        let lease = |record: Record| (record.started().unwrap_or(0), record.attempt, record.id);
+        let lease =
+            |record: Record| Lease { attempt: record.attempt, started: record.started().unwrap_or(0), id: record.id };
         let jobs: Vec<Lease> = self.records.drain(..).map(lease).collect();
         let core = Arc::clone(&self.core);
         // Without a runtime the process is shutting down, and the leases expire.
@@ -201,6 +202,24 @@ impl BatchCommand for FetchCommand {
     }
 }
 
+/// Appends a request as `lua/commands/fetch.lua` reads it, given the request before.
+fn push_request(command: &mut redis::Cmd, request: &Fetch, before: Option<&Fetch>) {
+    command.arg(request.worker.as_deref().map(escape).unwrap_or_default());
+    let own_name = request.worker.as_deref().map(own_worker);
+    command.arg(own_name.map_or_else(|| "null".to_owned(), json::quoted));
+    if before.is_some_and(|before| request.is_like(before)) {
+        command.arg("");
+        return;
+    }
+    command.arg(request.count).arg(or_empty(request.visibility_ms));
+    command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
+    command.arg(request.pool.as_deref().unwrap_or_default());
+    command.arg(request.choice.as_ref().map(Choice::word).unwrap_or_default());
+    command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
+    let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
+    command.arg(named.len()).arg(named);
+}
+
 /// Returns true if the reply is the given word.
 fn says(answer: &redis::Value, word: &str) -> bool {
     matches!(answer, redis::Value::BulkString(tag) if tag == word.as_bytes())
@@ -255,22 +274,7 @@ impl FetchCommand {
                 self.core.begin(command).arg(&*call.slot).arg(call.number).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });
                 let mut before: Option<&Fetch> = None;
-                for (_, request) in requests {
-                    command.arg(request.worker.as_deref().map(escape).unwrap_or_default());
-                    let own_name = request.worker.as_deref().map(own_worker);
-                    command.arg(own_name.map_or_else(|| "null".to_owned(), json::quoted));
-                    if before.replace(request).is_some_and(|before| request.is_like(before)) {
-                        command.arg("");
-                        continue;
-                    }
-                    command.arg(request.count).arg(or_empty(request.visibility_ms));
-                    command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
-                    command.arg(request.pool.as_deref().unwrap_or_default());
-                    command.arg(request.choice.as_ref().map(Choice::word).unwrap_or_default());
-                    command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
-                    let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
-                    command.arg(named.len()).arg(named);
-                }
+                requests.iter().for_each(|(_, request)| push_request(command, request, before.replace(request)));
             })
             .await
     }

@@ -3,11 +3,12 @@
 use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
 use super::statistics::TenantActivity;
 use super::tenants::TenantJobs;
-use super::{Error, Store, reply};
+use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::noisy::{Figures, Snapshot, TenantFigures};
 use crate::domain::tenant::Weight;
-use redis::{Cmd, Value};
+use crate::store::packed;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of busiest tenants in a snapshot, and of random others. They bound the cost of a
@@ -47,6 +48,73 @@ pub struct ThrottleUpdate {
     pub event: Option<(&'static str, String)>,
 }
 
+#[derive(Serialize)]
+struct NoisySnapshotArgs<'a> {
+    holder: Option<&'a str>,
+    life: u64,
+    counts: bool,
+    minutes: u64,
+    busiest: usize,
+    sampled: usize,
+    tenants: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SnapshotOutcome {
+    Idle,
+    Held,
+    Read(ReadSnapshot),
+}
+
+#[derive(Deserialize)]
+struct ReadSnapshot {
+    now: i64,
+    span: u64,
+    with_jobs: u64,
+    most_of_minute: u64,
+    all: ReadFigures,
+    #[serde(deserialize_with = "packed::map")]
+    documents: BTreeMap<String, String>,
+    tenants: Vec<ReadTenant>,
+    sampled: usize,
+}
+
+#[derive(Deserialize)]
+struct ReadTenant {
+    name: String,
+    weight: u32,
+    figures: ReadFigures,
+}
+
+#[derive(Deserialize)]
+struct ReadFigures {
+    jobs: TenantJobs,
+    activity: TenantActivity,
+    runnable: u64,
+}
+
+#[derive(Serialize)]
+struct ApplyThrottles<'a> {
+    holder: Option<&'a str>,
+    tenants: Vec<AppliedThrottle<'a>>,
+}
+
+#[derive(Serialize)]
+struct AppliedThrottle<'a> {
+    name: String,
+    before: &'a str,
+    after: &'a str,
+    throttle: String,
+    event: Option<ThrottleEvent<'a>>,
+}
+
+#[derive(Serialize)]
+struct ThrottleEvent<'a> {
+    kind: &'a str,
+    data: &'a str,
+}
+
 impl Store {
     /// Takes a snapshot of the busiest tenants and a sample of the others, over `minutes`. With a
     /// `holder`, takes or renews the detector's lock for `lease_ms`, unless another process holds
@@ -61,89 +129,81 @@ impl Store {
         besides: &[&str],
     ) -> Result<NoisySnapshotReply, Error> {
         self.sum_activity().await?;
-        let fill = |command: &mut Cmd, _: bool| {
-            let command =
-                self.core.begin(command).arg(holder.unwrap_or("")).arg(lease_ms).arg(u8::from(counts)).arg(minutes);
-            command.arg(BUSIEST).arg(SAMPLE);
-            besides.iter().for_each(|id| _ = command.arg(escape(id)));
+        let args = NoisySnapshotArgs {
+            holder,
+            life: lease_ms,
+            counts,
+            minutes,
+            busiest: BUSIEST,
+            sampled: SAMPLE,
+            tenants: besides.iter().map(|id| escape(id)).collect(),
         };
-        match NOISY_SNAPSHOT.call(&self.core.connection, fill).await? {
-            Value::Array(parts) => {
-                parse_snapshot(Value::Array(parts)).map(|snapshot| NoisySnapshotReply::Read(Box::new(snapshot)))
-            }
-            other if reply::text(other.clone(), "noisy_snapshot")? == "held" => Ok(NoisySnapshotReply::Held),
-            _ => Ok(NoisySnapshotReply::Idle),
-        }
+        Ok(match NOISY_SNAPSHOT.call_packed(&self.core, &args).await? {
+            SnapshotOutcome::Idle => NoisySnapshotReply::Idle,
+            SnapshotOutcome::Held => NoisySnapshotReply::Held,
+            SnapshotOutcome::Read(read) => NoisySnapshotReply::Read(Box::new(noisy_snapshot(read))),
+        })
     }
 
     /// Applies throttle updates and returns how many tenants changed. Skips tenants whose document
     /// is not the expected one. Changes none if a process other than `holder` has the detector's
     /// lock; without a holder, the change was made by a person and needs no lock.
     pub async fn apply_throttles(&self, holder: Option<&str>, updates: &[ThrottleUpdate]) -> Result<u64, Error> {
-        let fill = |command: &mut Cmd, _: bool| {
-            let command = self.core.begin(command).arg(holder.unwrap_or(""));
-            for update in updates {
-                let throttle = update.throttle.map(|(part, until, cap)| {
-                    format!("{part} {until} {}", cap.map_or_else(|| "-".to_owned(), |cap| cap.to_string()))
-                });
-                let (kind, data) = update.event.as_ref().map_or(("", ""), |(kind, data)| (kind, data.as_str()));
-                command.arg(escape(&update.id)).arg(&update.before).arg(&update.after);
-                command.arg(throttle.unwrap_or_default()).arg(kind).arg(data);
+        let tenants = updates.iter().map(|update| {
+            let throttle = update.throttle.map(|(part, until, cap)| {
+                format!("{part} {until} {}", cap.map_or_else(|| "-".to_owned(), |cap| cap.to_string()))
+            });
+            AppliedThrottle {
+                name: escape(&update.id),
+                before: &update.before,
+                after: &update.after,
+                throttle: throttle.unwrap_or_default(),
+                event: update.event.as_ref().map(|(kind, data)| ThrottleEvent { kind, data }),
             }
-        };
-        let changed = reply::number(APPLY_THROTTLES.call(&self.core.connection, fill).await?, "apply_throttles")?;
-        Ok(u64::try_from(changed).unwrap_or(0))
+        });
+        APPLY_THROTTLES.call_packed(&self.core, &ApplyThrottles { holder, tenants: tenants.collect() }).await
     }
 }
 
-fn figures(jobs: &str, activity: &str, runnable: u64) -> Figures {
-    let (jobs, activity) = (TenantJobs::read(jobs, 0), TenantActivity::read(activity));
-    Figures {
-        depth: jobs.pending + jobs.available,
-        runnable,
-        active: jobs.active,
-        enqueued: activity.enqueued,
-        pushes: activity.pushes,
-        completed: activity.completed,
-        failed: activity.failed,
-        worker_ms: activity.worker_ms,
+impl ReadFigures {
+    fn figures(&self) -> Figures {
+        let ReadFigures { jobs, activity, runnable } = *self;
+        Figures {
+            depth: jobs.pending + jobs.available,
+            runnable,
+            active: jobs.active,
+            enqueued: activity.enqueued,
+            pushes: activity.pushes,
+            completed: activity.completed,
+            failed: activity.failed,
+            worker_ms: activity.worker_ms,
+        }
     }
 }
 
-fn parse_snapshot(answer: Value) -> Result<NoisySnapshot, Error> {
-    let [now, span, with_jobs, of_minute, jobs, activity, documents, seen, lots, runnable] =
-        reply::parts(answer, "noisy_snapshot")?;
-    let documents =
-        reply::pairs(documents, "noisy_snapshot")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
-    let read = |part: &[String]| TenantFigures {
-        id: unescape(&part[0]),
-        weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
-        figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
+fn noisy_snapshot(read: ReadSnapshot) -> NoisySnapshot {
+    let tenant = |tenant: &ReadTenant| TenantFigures {
+        id: unescape(&tenant.name),
+        weight: Weight::from_thousandths(tenant.weight),
+        figures: tenant.figures.figures(),
     };
-    let seen: Vec<TenantFigures> = reply::texts(seen, "noisy_snapshot")?.chunks_exact(5).map(read).collect();
-    let (with_jobs, of_minute) = (
-        reply::number(with_jobs, "noisy_snapshot")?.max(0) as u64,
-        reply::number(of_minute, "noisy_snapshot")?.max(0) as u64,
-    );
+    let seen: Vec<TenantFigures> = read.tenants.iter().map(tenant).collect();
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
-    let lots = (reply::number(lots, "noisy_snapshot")?.max(0) as usize).min(seen.len());
-    let sample: Vec<usize> = (0..lots).filter(|place| seen[*place].figures.contends()).collect();
+    let sampled = read.sampled.min(seen.len());
+    let sample: Vec<usize> = (0..sampled).filter(|place| seen[*place].figures.contends()).collect();
     // If the sample includes all tenants, the contenders are known exactly; otherwise every tenant
     // with jobs counts as one.
-    let contenders = if with_jobs < SAMPLE as u64 { contending } else { with_jobs.max(contending) };
+    let contenders = if read.with_jobs < SAMPLE as u64 { contending } else { read.with_jobs.max(contending) };
     let snapshot = Snapshot {
-        now: reply::number(now, "noisy_snapshot")?,
-        span: reply::number(span, "noisy_snapshot")?.max(0) as u64,
-        tenants: with_jobs.max(of_minute).max(active),
+        now: read.now,
+        span: read.span,
+        tenants: read.with_jobs.max(read.most_of_minute).max(active),
         contenders,
-        total: figures(
-            &reply::text(jobs, "noisy_snapshot")?,
-            &reply::text(activity, "noisy_snapshot")?,
-            reply::number(runnable, "noisy_snapshot")?.max(0) as u64,
-        ),
+        total: read.all.figures(),
         seen,
         sample,
     };
-    Ok(NoisySnapshot { snapshot, documents })
+    let documents = read.documents.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
+    NoisySnapshot { snapshot, documents }
 }

@@ -8,13 +8,15 @@ use super::script::{INBOX_IMPORT, OUTBOX_CONFIRM, OUTBOX_PROMOTE, TAKE_BACK};
 use super::{Error, Store, reply};
 use crate::domain::job::{NewJob, id};
 use crate::domain::json;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Number of outbox entries that one call reads.
 const ENTRIES_PER_READ: i64 = 16;
 
 /// The route of promoted jobs to a Sidekiq.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DeliveryRoute {
     /// The Sidekiq uses the store's own database: a promotion is one script.
     Here,
@@ -90,6 +92,47 @@ pub enum ImportOutcome {
     Released,
 }
 
+#[derive(Serialize)]
+struct OutboxConfirm<'a> {
+    outbox: &'a str,
+    delivered: u64,
+}
+
+#[derive(Serialize)]
+struct TakeBack<'a> {
+    jobs: Vec<TakenBack<'a>>,
+}
+
+#[derive(Serialize)]
+struct TakenBack<'a> {
+    id: &'a str,
+    entry: String,
+    error: String,
+    is_dead: bool,
+}
+
+#[derive(Serialize)]
+struct InboxImport<'a> {
+    inbox: &'a str,
+    before: u64,
+    after: u64,
+    version: &'a str,
+    main: &'a str,
+    release: Option<&'a str>,
+    jobs: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Imported {
+    /// The answer to the request with the jobs.
+    Answer(String),
+    /// There were no jobs.
+    Stored,
+    Taken,
+    Released,
+}
+
 impl Store {
     /// Returns the unique id of this store, which is created on the first call. Outboxes and
     /// inboxes are named by it.
@@ -150,23 +193,21 @@ impl Store {
 
     /// Removes delivered entries from an outbox, up to `sequence`.
     pub async fn confirm_outbox(&self, name: &str, sequence: u64) -> Result<(), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
-        OUTBOX_CONFIRM.call(&self.core.connection, fill).await.map(drop)
+        let args = OutboxConfirm { outbox: name, delivered: sequence };
+        let _left: u64 = OUTBOX_CONFIRM.call_packed(&self.core, &args).await?;
+        Ok(())
     }
 
     /// Takes back promoted jobs that the main queue rejected, and discards them; those marked as
     /// dead become dead letters.
     pub async fn take_back(&self, jobs: &[Returned]) -> Result<(), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command);
-            for Returned { id, code, message, is_dead } in jobs {
-                let (code, message) = (json::quoted(code), json::quoted(message));
-                let error = format!("\"code\":{code},\"message\":{message},\"retryable\":false");
-                command.arg(id).arg(format!("\"type\":\"main_queue\",{error}")).arg(format!("{{{error}}}"));
-                command.arg(u8::from(*is_dead));
-            }
-        };
-        let gone = reply::texts(TAKE_BACK.call(&self.core.connection, fill).await?, "take_back")?;
+        let jobs = jobs.iter().map(|Returned { id, code, message, is_dead }| {
+            let (code, message) = (json::quoted(code), json::quoted(message));
+            let members = format!("\"code\":{code},\"message\":{message},\"retryable\":false");
+            let (entry, error) = (format!("\"type\":\"main_queue\",{members}"), format!("{{{members}}}"));
+            TakenBack { id, entry, error, is_dead: *is_dead }
+        });
+        let gone: Vec<String> = TAKE_BACK.call_packed(&self.core, &TakeBack { jobs: jobs.collect() }).await?;
         for id in gone {
             tracing::error!(
                 id,
@@ -190,19 +231,22 @@ impl Store {
         jobs: Vec<NewJob>,
         rules: Arc<str>,
     ) -> Result<ImportOutcome, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(inbox.name).arg(inbox.before).arg(inbox.after);
-            command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
-            jobs.iter().for_each(|job| jobs::push_job(command, job));
+        let args = InboxImport {
+            inbox: inbox.name,
+            before: inbox.before,
+            after: inbox.after,
+            version: &rules,
+            main: inbox.main_queue,
+            release: Some(inbox.release).filter(|token| !token.is_empty()),
+            jobs: jobs.len(),
         };
-        let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?, "inbox_import")?;
-        match answer.as_str() {
-            "taken" => return Ok(ImportOutcome::AlreadyImported),
-            "released" => return Ok(ImportOutcome::Released),
-            // `ok` without further values: there were no jobs.
-            "ok" => return Ok(ImportOutcome::Stored),
-            _ => {}
-        }
+        let push = |command: &mut redis::Cmd, _: bool| jobs.iter().for_each(|job| jobs::push_job(command, job));
+        let answer = match INBOX_IMPORT.call_packed_with_words(&self.core, &args, push).await? {
+            Imported::Answer(answer) => answer,
+            Imported::Stored => return Ok(ImportOutcome::Stored),
+            Imported::Taken => return Ok(ImportOutcome::AlreadyImported),
+            Imported::Released => return Ok(ImportOutcome::Released),
+        };
         Ok(match jobs::enqueued(&self.core, "inbox_import", &answer, jobs)? {
             Enqueued::Full { rule, .. } => ImportOutcome::Full { rule },
             Enqueued::Stale(_) => ImportOutcome::Stale,

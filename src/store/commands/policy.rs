@@ -2,13 +2,57 @@
 
 use super::codec::wire;
 use super::script::POLICY;
-use super::{Error, Store, or_empty, reply};
+use super::{Error, Store};
 use crate::domain::escape::escape;
 use crate::domain::fairness::{TenantFairness, TenantStrategy};
 use crate::domain::job::id;
 use crate::domain::pool::rebalance::Rebalanced;
 use crate::domain::pool::{LimitRule, Policy, Pool, Starvation, Target};
-use redis::Cmd;
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct PolicyArgs<'a> {
+    before: &'a str,
+    version: &'a str,
+    letters: String,
+    document: &'a str,
+    sp: String,
+    types: String,
+    events: Vec<RebalancedEvent<'a>>,
+    sharings: Vec<Sharing<'a>>,
+    pools: Vec<StoredPool<'a>>,
+    limits: Vec<StoredLimit>,
+}
+
+#[derive(Serialize)]
+struct RebalancedEvent<'a> {
+    subject: &'a str,
+    data: String,
+}
+
+#[derive(Serialize)]
+struct Sharing<'a> {
+    queue: &'a str,
+    setting: String,
+    weights: Vec<(String, u32)>,
+}
+
+#[derive(Serialize)]
+struct StoredPool<'a> {
+    name: &'a str,
+    strategy: &'a str,
+    queues: String,
+    weights: String,
+    concurrency: Option<u32>,
+    isolated: bool,
+    sp: String,
+}
+
+#[derive(Serialize)]
+struct StoredLimit {
+    key: String,
+    quota: String,
+}
 
 impl Store {
     /// Replaces the policy if `expected` is still the version of the rules; returns false if it is
@@ -20,21 +64,26 @@ impl Store {
         document: &str,
         changes: &[Rebalanced],
     ) -> Result<bool, Error> {
-        let version = id::generate();
-        let fill = |command: &mut Cmd, _: bool| {
-            let command = self.core.begin(command).arg(expected).arg(&version).arg(letters(policy)).arg(document);
-            command.arg(prevention(&policy.starvation)).arg(types(policy)).arg(changes.len());
-            for change in changes {
-                let data = change.data.to_string();
-                command.arg(change.subject.as_deref().unwrap_or_default()).arg(&data[1..data.len() - 1]);
-            }
-            push_sharing(command, policy);
-            command.arg(policy.pools.len());
-            policy.pools.iter().for_each(|pool| push_pool(command, pool));
-            command.arg(policy.limits.len());
-            policy.limits.iter().for_each(|rule| _ = command.arg(rule.key().stored()).arg(rule.quota.packed()));
+        let events = changes.iter().map(|change| {
+            let data = change.data.to_string();
+            // The members without the braces of their object.
+            let data = data[1..data.len() - 1].to_owned();
+            RebalancedEvent { subject: change.subject.as_deref().unwrap_or_default(), data }
+        });
+        let limits = policy.limits.iter();
+        let args = PolicyArgs {
+            before: expected,
+            version: &id::generate(),
+            letters: letters(policy),
+            document,
+            sp: prevention(&policy.starvation),
+            types: types(policy),
+            events: events.collect(),
+            sharings: sharings(policy),
+            pools: policy.pools.iter().map(stored_pool).collect(),
+            limits: limits.map(|rule| StoredLimit { key: rule.key().stored(), quota: rule.quota.packed() }).collect(),
         };
-        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?, "policy")? == 1)
+        POLICY.call_packed(&self.core, &args).await
     }
 }
 
@@ -81,45 +130,48 @@ fn sharing(policy: &Policy) -> Vec<(&str, &TenantFairness)> {
     all
 }
 
-fn push_sharing(command: &mut Cmd, policy: &Policy) {
+/// Returns the sharing of each queue that does not share like all others.
+fn sharings(policy: &Policy) -> Vec<Sharing<'_>> {
     let of_all = &policy.tenant_fairness;
     let default = TenantFairness::default();
-    // Queues that share like all others need no entry.
     let is_own =
         |(queue, fairness): &(&str, &TenantFairness)| *fairness != if *queue == "*" { &default } else { of_all };
-    let own: Vec<_> = sharing(policy).into_iter().filter(is_own).collect();
-    command.arg(own.len());
-    for (queue, fairness) in own {
+    let own = sharing(policy).into_iter().filter(is_own);
+    own.map(|(queue, fairness)| {
         let letter = match fairness.strategy {
             TenantStrategy::FairShare => 'f',
             TenantStrategy::RoundRobin => 'r',
             TenantStrategy::Strict => 's',
         };
         let default_weight = fairness.default_weight.thousandths();
-        let how = match fairness.enabled {
+        let setting = match fairness.enabled {
             Some(false) => "off".to_owned(),
             Some(true) => format!("{letter} {default_weight}"),
             None => format!("{letter} {default_weight} isolation"),
         };
-        command.arg(queue).arg(how).arg(fairness.weights.len());
-        fairness.weights.iter().for_each(|(tenant, weight)| {
-            command.arg(escape(tenant)).arg(weight.thousandths());
-        });
-    }
+        let weights = fairness.weights.iter().map(|(tenant, weight)| (escape(tenant), weight.thousandths()));
+        Sharing { queue, setting, weights: weights.collect() }
+    })
+    .collect()
 }
 
-fn push_pool(command: &mut Cmd, pool: &Pool) {
+fn stored_pool(pool: &Pool) -> StoredPool<'_> {
     let words = |word: &dyn Fn(&crate::domain::pool::PoolQueue) -> String| {
         pool.queues.iter().map(word).collect::<Vec<_>>().join(" ")
     };
-    command.arg(&pool.name).arg(pool.strategy.name()).arg(words(&|place| place.queue.clone()));
-    command.arg(words(&|place| place.weight.thousandths().to_string()));
-    command.arg(or_empty(pool.concurrency.map(u64::from))).arg(u8::from(pool.isolated));
-    command.arg(match &pool.starvation {
-        None => String::new(),
-        Some(own) if !own.enabled => "off".to_owned(),
-        Some(own) => prevention(own),
-    });
+    StoredPool {
+        name: &pool.name,
+        strategy: pool.strategy.name(),
+        queues: words(&|place| place.queue.clone()),
+        weights: words(&|place| place.weight.thousandths().to_string()),
+        concurrency: pool.concurrency,
+        isolated: pool.isolated,
+        sp: match &pool.starvation {
+            None => String::new(),
+            Some(own) if !own.enabled => "off".to_owned(),
+            Some(own) => prevention(own),
+        },
+    }
 }
 
 /// Formats a starvation prevention: `rotation ms, ratio, most in a row, aging: every ms, step,

@@ -1,11 +1,14 @@
 //! Releases: handing staged jobs back to the Sidekiq that they came from.
 
-use super::codec::wire;
 use super::outbox::DeliveryRoute;
 use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_IMPORTER, UNSTAGE};
 use super::{Error, Store, reply};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::id;
+use crate::store::packed;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Time in ms after which an importer that has not registered again counts as gone.
 const IMPORTER_LIFE_MS: u64 = 10_000;
@@ -17,7 +20,8 @@ const TENANTS_LISTED: usize = 80;
 const JOBS_LISTED: usize = 100;
 
 /// The outcome of starting or renewing a release.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum Hold {
     Held,
     /// Another release of the main queue is in progress.
@@ -33,7 +37,8 @@ pub enum Hold {
 }
 
 /// The origin of a staged job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
 pub enum CameFrom {
     /// The staging queue of a Sidekiq.
     StagingQueue,
@@ -44,7 +49,7 @@ pub enum CameFrom {
 }
 
 /// A staged job in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct StagedEntry {
     pub id: String,
     /// The job's position in the order of staging.
@@ -55,7 +60,7 @@ pub struct StagedEntry {
 }
 
 /// The stored parts of a staged job of a Sidekiq.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct StagedText {
     /// Time of staging, in milliseconds.
     pub created: i64,
@@ -74,7 +79,7 @@ pub struct Target {
 }
 
 /// A job that is handed back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
     pub id: String,
     /// The job's tenant in the gem sidekiq-fairplay; empty if it goes to a queue.
@@ -84,7 +89,8 @@ pub struct Restored {
 }
 
 /// The outcome of unstaging jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
 pub enum Unstaged {
     /// The jobs have left staging, except those in `missing`, which were not staged any more.
     Done { missing: Vec<String> },
@@ -94,31 +100,106 @@ pub enum Unstaged {
     Locked,
 }
 
+#[derive(Serialize)]
+struct RegisterImporter<'a> {
+    main: &'a str,
+    process: &'a str,
+    source: &'a str,
+    life: u64,
+    registers: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ImporterOutcome {
+    Registered,
+    /// A release is in progress.
+    Released,
+    /// The number of other importers of the source.
+    Removed(u64),
+}
+
+#[derive(Serialize)]
+struct HoldRelease<'a> {
+    main: &'a str,
+    token: &'a str,
+    life: u64,
+    silent_ms: u64,
+}
+
+/// The position of a job in the list of a tenant's staged jobs.
+#[derive(Deserialize, Serialize)]
+struct StagedPlace {
+    priority: i32,
+    score: String,
+}
+
+#[derive(Serialize)]
+struct ListStaged<'a> {
+    rule: &'a str,
+    queue: &'a str,
+    most: usize,
+    after: Option<StagedPlace>,
+    tenants: &'a [String],
+}
+
+#[derive(Deserialize)]
+struct ListedStaged {
+    /// Number of tenants of which all jobs are listed.
+    complete: usize,
+    /// The last job listed of the next tenant.
+    last: Option<StagedPlace>,
+    jobs: Vec<StagedEntry>,
+}
+
+#[derive(Serialize)]
+struct ReadStaged<'a> {
+    ids: &'a [&'a str],
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct StagedTexts {
+    #[serde(deserialize_with = "packed::map")]
+    by_id: HashMap<String, StagedText>,
+}
+
+#[derive(Serialize)]
+struct Unstage<'a> {
+    main: &'a str,
+    token: &'a str,
+    life: u64,
+    call_id: &'a str,
+    route: &'a DeliveryRoute,
+    source: &'a str,
+    words: &'a [String],
+    jobs: &'a [Restored],
+}
+
 impl Store {
     /// Registers a process that imports jobs from a source of a main queue. Returns false while a
     /// release hands jobs back.
     pub async fn register_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<bool, Error> {
-        Ok(self.call_register_importer(main_queue, process, source, true).await? == 1)
+        let args = RegisterImporter { main: main_queue, process, source, life: IMPORTER_LIFE_MS, registers: true };
+        match self.call_register_importer(&args).await? {
+            ImporterOutcome::Registered => Ok(true),
+            ImporterOutcome::Released => Ok(false),
+            ImporterOutcome::Removed(_) => Err(Error::unreadable("register_importer")),
+        }
     }
 
     /// Removes a process that has stopped importing jobs. Returns the number of other processes
     /// that import from the same source.
     pub async fn deregister_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<u64, Error> {
-        Ok(self.call_register_importer(main_queue, process, source, false).await?.max(0) as u64)
+        let args = RegisterImporter { main: main_queue, process, source, life: IMPORTER_LIFE_MS, registers: false };
+        match self.call_register_importer(&args).await? {
+            ImporterOutcome::Removed(others) => Ok(others),
+            ImporterOutcome::Registered | ImporterOutcome::Released => Err(Error::unreadable("register_importer")),
+        }
     }
 
-    async fn call_register_importer(
-        &self,
-        main_queue: &str,
-        process: &str,
-        source: &str,
-        imports: bool,
-    ) -> Result<i64, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
-            command.arg(IMPORTER_LIFE_MS).arg(u8::from(imports));
-        };
-        reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?, "register_importer")
+    async fn call_register_importer(&self, args: &RegisterImporter<'_>) -> Result<ImporterOutcome, Error> {
+        REGISTER_IMPORTER.call_packed(&self.core, args).await
     }
 
     /// Starts or renews a release of a main queue under a token.
@@ -132,23 +213,8 @@ impl Store {
     }
 
     async fn call_hold_release(&self, main_queue: &str, token: &str, life: u64) -> Result<Hold, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(IMPORTER_LIFE_MS);
-        };
-        let mut words =
-            reply::texts(HOLD_RELEASE.call(&self.core.connection, fill).await?, "hold_release")?.into_iter();
-        let mut next = || words.next().unwrap_or_default();
-        Ok(match next().as_str() {
-            "ok" => Hold::Held,
-            "held" => Hold::Taken,
-            "drained" => {
-                let (who, ago) = (next(), next());
-                let (process, from) = who.split_once(' ').unwrap_or((&who, ""));
-                let ago_ms = reply::parse(&ago, "hold_release")?;
-                Hold::Drained { process: process.to_owned(), from: from.to_owned(), ago_ms }
-            }
-            _ => return Err(Error::unreadable("hold_release")),
-        })
+        let args = HoldRelease { main: main_queue, token, life, silent_ms: IMPORTER_LIFE_MS };
+        HOLD_RELEASE.call_packed(&self.core, &args).await
     }
 
     /// Returns the queues for which a rule has staged jobs.
@@ -171,12 +237,12 @@ impl Store {
             let (next, names) = self.tenant_names(rule, queue, cursor, TENANTS_LISTED).await?;
             let tenants: Vec<String> = names.iter().map(|name| escape(name)).collect();
             for tenants in tenants.chunks(TENANTS_LISTED) {
-                let (mut done, mut place) = (0, [String::new(), String::new()]);
+                let (mut done, mut after) = (0, None);
                 while done < tenants.len() {
-                    let (complete, jobs);
-                    (complete, place, jobs) = self.list_tenants(rule, queue, &tenants[done..], &place).await?;
-                    done += complete;
-                    each(jobs);
+                    let args = ListStaged { rule, queue, most: JOBS_LISTED, after, tenants: &tenants[done..] };
+                    let listed: ListedStaged = LIST_STAGED.call_packed(&self.core, &args).await?;
+                    (done, after) = (done + listed.complete, listed.last);
+                    each(listed.jobs);
                 }
             }
             cursor = next;
@@ -186,37 +252,11 @@ impl Store {
         }
     }
 
-    /// Lists jobs of tenants. Returns the number of tenants that are complete, and the position in
-    /// the next one to continue from.
-    async fn list_tenants(
-        &self,
-        rule: &str,
-        queue: &str,
-        tenants: &[String],
-        place: &[String; 2],
-    ) -> Result<(usize, [String; 2], Vec<StagedEntry>), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(rule).arg(queue).arg(JOBS_LISTED).arg(place).arg(tenants);
-        };
-        let mut words = reply::texts(LIST_STAGED.call(&self.core.connection, fill).await?, "list_staged")?.into_iter();
-        let unreadable = || Error::unreadable("list_staged");
-        let complete = words.next().and_then(|number| number.parse().ok()).ok_or_else(unreadable)?;
-        let place = [words.next().unwrap_or_default(), words.next().unwrap_or_default()];
-        let jobs = words.map(|entry| staged_job(&entry).ok_or_else(unreadable)).collect::<Result<_, _>>()?;
-        Ok((complete, place, jobs))
-    }
-
     /// Reads staged jobs of a Sidekiq. Returns `None` for a job that is not staged any more.
     pub async fn read_staged(&self, ids: &[&str]) -> Result<Vec<Option<StagedText>>, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(ids);
-        let answer = reply::array(READ_STAGED.call(&self.core.connection, fill).await?, "read_staged")?;
-        let text = |words| {
-            let words: Vec<String> = reply::texts(words, "read_staged")?;
-            let Ok([created, tenant, template, args]) = <[String; 4]>::try_from(words) else { return Ok(None) };
-            let created = created.parse().map_err(|_| Error::unreadable("read_staged"))?;
-            Ok(Some(StagedText { created, tenant: unescape(&tenant), template, args }))
-        };
-        answer.into_iter().map(text).collect()
+        let texts: StagedTexts = READ_STAGED.call_packed(&self.core, &ReadStaged { ids }).await?;
+        let unescaped = |text: &StagedText| StagedText { tenant: unescape(&text.tenant), ..text.clone() };
+        Ok(ids.iter().map(|id| texts.by_id.get(*id).map(unescaped)).collect())
     }
 
     /// Takes staged jobs of a Sidekiq out of staging and hands them back to their source, or puts
@@ -229,37 +269,22 @@ impl Store {
         target: &Target,
         jobs: &[Restored],
     ) -> Result<Unstaged, Error> {
-        let call_id = id::generate();
-        let (way, theirs, ours, origin) = match route {
-            DeliveryRoute::Here => ("here", String::new(), String::new(), ""),
-            DeliveryRoute::Database { theirs, ours } => ("database", theirs.to_string(), ours.to_string(), ""),
-            DeliveryRoute::Outbox { origin } => ("outbox", String::new(), String::new(), origin.as_str()),
+        // In an outbox, values are separated by control characters.
+        let escaped = |job: &Restored| Restored { tenant: escape(&job.tenant), ..job.clone() };
+        let jobs: Cow<'_, [Restored]> = match route {
+            DeliveryRoute::Outbox { .. } => jobs.iter().map(escaped).collect(),
+            DeliveryRoute::Here | DeliveryRoute::Database { .. } => Cow::Borrowed(jobs),
         };
-        let fill = |command: &mut redis::Cmd, again: bool| {
-            let command = self.core.begin(command).arg(main_queue).arg(token).arg(RELEASE_LIFE_MS);
-            command.arg(&call_id).arg(u8::from(again)).arg(way).arg(&theirs).arg(&ours).arg(origin);
-            command.arg(&target.name).arg(target.words.len()).arg(&target.words);
-            for Restored { id, tenant, text } in jobs {
-                command.arg(id).arg(if way == "outbox" { escape(tenant) } else { tenant.clone() }).arg(text);
-            }
+        let args = Unstage {
+            main: main_queue,
+            token,
+            life: RELEASE_LIFE_MS,
+            call_id: &id::generate(),
+            route,
+            source: &target.name,
+            words: &target.words,
+            jobs: &jobs,
         };
-        let mut words = reply::texts(UNSTAGE.call(&self.core.connection, fill).await?, "unstage")?.into_iter();
-        match words.next().as_deref() {
-            Some("ok") => Ok(Unstaged::Done { missing: words.collect() }),
-            Some("lost") => Ok(Unstaged::Lost),
-            Some("locked") => Ok(Unstaged::Locked),
-            _ => Err(Error::unreadable("unstage")),
-        }
+        UNSTAGE.call_packed(&self.core, &args).await
     }
-}
-
-fn staged_job(entry: &str) -> Option<StagedEntry> {
-    let mut words = wire::values(entry);
-    let (id, sequence, bytes) = (words.next()?.to_owned(), words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let came_from = match words.next()?.split_at_checked(1)? {
-        ("q", _) => CameFrom::StagingQueue,
-        ("f", class) => CameFrom::Fairplay { class: class.to_owned() },
-        _ => CameFrom::Elsewhere,
-    };
-    Some(StagedEntry { id, sequence, bytes, came_from })
 }

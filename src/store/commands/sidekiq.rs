@@ -10,6 +10,7 @@ use crate::domain::escape::unescape;
 use crate::domain::job::sidekiq;
 use crate::store::connection::{Address, Connection, health};
 use crate::telemetry::StoreMetrics;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,10 +70,36 @@ impl SidekiqProcess {
 }
 
 /// An entry of an inbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Claimed {
     pub sequence: u64,
     pub payload: String,
+}
+
+#[derive(Serialize)]
+struct SidekiqDeliver<'a> {
+    prefix: &'a str,
+    delivered: &'a str,
+    sequence: u64,
+    queue: &'a str,
+    payloads: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SidekiqClaim<'a> {
+    queue: String,
+    inbox: &'a str,
+    last: String,
+    imported: u64,
+    most: usize,
+}
+
+#[derive(Serialize)]
+struct SidekiqRestore<'a> {
+    restored: &'a str,
+    sequence: u64,
+    words: &'a [String],
+    jobs: Vec<String>,
 }
 
 impl Sidekiq {
@@ -125,26 +152,27 @@ impl Sidekiq {
 
     /// Pushes an outbox entry into its queue. Returns false if it has been pushed before.
     pub async fn deliver(&self, marker: &str, entry: &OutboxEntry) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(&*self.prefix).arg(marker).arg(entry.sequence).arg(&entry.queue);
-            command.arg(&entry.payloads);
+        let args = SidekiqDeliver {
+            prefix: &self.prefix,
+            delivered: marker,
+            sequence: entry.sequence,
+            queue: &entry.queue,
+            payloads: &entry.payloads,
         };
-        Ok(reply::number(SIDEKIQ_DELIVER.call(&self.connection, fill).await?, "sidekiq_deliver")? == 1)
+        SIDEKIQ_DELIVER.call_packed_there(&self.connection, &args).await
     }
 
     /// Moves up to `most` jobs from a queue that no worker reads into an inbox, and returns the
     /// inbox. Removes entries up to `taken_in`, which have been imported.
     pub async fn claim(&self, queue: &str, inbox: &str, taken_in: u64, most: usize) -> Result<Vec<Claimed>, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(format!("{}queue:{queue}", self.prefix)).arg(inbox).arg(format!("{inbox}:last"));
-            command.arg(taken_in).arg(most);
+        let args = SidekiqClaim {
+            queue: format!("{}queue:{queue}", self.prefix),
+            inbox,
+            last: format!("{inbox}:last"),
+            imported: taken_in,
+            most,
         };
-        let entries = reply::texts(SIDEKIQ_CLAIM.call(&self.connection, fill).await?, "sidekiq_claim")?;
-        let claimed = |entry: String| {
-            let (sequence, payload) = entry.split_once(wire::UNIT)?;
-            Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
-        };
-        entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("sidekiq_claim"))).collect()
+        SIDEKIQ_CLAIM.call_packed_there(&self.connection, &args).await
     }
 
     /// Returns the number of jobs of an inbox that have not been imported.
@@ -164,13 +192,14 @@ impl Sidekiq {
     /// Hands an outbox entry back to the source of its jobs, unless that was done before. Returns
     /// false if the gem's locks have another owner.
     pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &Target) -> Result<bool, Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(marker).arg(entry.sequence).arg(target.words.len()).arg(&target.words);
-            for job in entry.payloads.chunks_exact(2) {
-                command.arg(unescape(&job[0])).arg(&job[1]);
-            }
+        let pairs = entry.payloads.chunks_exact(2);
+        let args = SidekiqRestore {
+            restored: marker,
+            sequence: entry.sequence,
+            words: &target.words,
+            jobs: pairs.flat_map(|job| [unescape(&job[0]), job[1].clone()]).collect(),
         };
-        Ok(reply::number(SIDEKIQ_RESTORE.call(&self.connection, fill).await?, "sidekiq_restore")? != -1)
+        SIDEKIQ_RESTORE.call_packed_there(&self.connection, &args).await
     }
 
     /// Adds a payload that no worker could run to the dead set, as Sidekiq itself does.

@@ -2,12 +2,13 @@
 //! keys in portions.
 
 use super::find::{MOST_KEYS, PORTION};
-use super::reply;
 use super::script::STAGED_SEARCH;
 use super::{Error, Store};
 use crate::domain::escape::unescape;
-use crate::domain::job::sidekiq::{self, Payload};
+use crate::domain::job::sidekiq;
+use crate::domain::job::sidekiq::Payload;
 use crate::domain::tenant_id;
+use serde::{Deserialize, Serialize};
 
 /// A staged job of a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +23,40 @@ pub struct StagedJob {
     pub created: i64,
 }
 
+#[derive(Serialize)]
+struct StagedSearch<'a> {
+    cursor: &'a str,
+    keys: usize,
+    jid: &'a str,
+}
+
+#[derive(Deserialize)]
+struct SearchedStaged {
+    cursor: String,
+    jobs: Vec<Candidate>,
+}
+
+/// A staged job whose `push` contains the jid, which may be that of another job.
+#[derive(Deserialize)]
+struct Candidate {
+    id: String,
+    created: i64,
+    queue: String,
+    rule: String,
+    tenant: Option<String>,
+    push: String,
+}
+
 impl Store {
     /// Returns the staged job with a jid, if there is one, and true if there were too many keys to
     /// scan all of them.
     pub async fn staged_job(&self, jid: &str) -> Result<(Option<StagedJob>, bool), Error> {
         let mut cursor = "0".to_owned();
         for _ in 0..MOST_KEYS / PORTION {
-            let fill = |command: &mut redis::Cmd, _: bool| {
-                self.core.begin(command).arg(&cursor).arg(PORTION).arg(jid);
-            };
-            let mut words =
-                reply::texts(STAGED_SEARCH.call(&self.core.connection, fill).await?, "staged_search")?.into_iter();
-            cursor = words.next().ok_or_else(|| Error::unreadable("staged_search"))?;
-            let words: Vec<String> = words.collect();
-            if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {
+            let args = StagedSearch { cursor: &cursor, keys: PORTION, jid };
+            let searched: SearchedStaged = STAGED_SEARCH.call_packed(&self.core, &args).await?;
+            cursor = searched.cursor;
+            if let Some(found) = searched.jobs.iter().find_map(|job| read(job, jid)) {
                 return Ok((Some(found), false));
             }
             if cursor == "0" {
@@ -46,22 +67,20 @@ impl Store {
     }
 }
 
-/// Parses id, created, queue, rule, tenant and `push`. Returns `None` if the jid is not the job's
-/// own.
-fn read(job: &[String], jid: &str) -> Option<StagedJob> {
+/// Returns the job, or `None` if the jid is not its own.
+fn read(job: &Candidate, jid: &str) -> Option<StagedJob> {
     // The template follows three fields: the parts that are stored, and the offset and length of
     // the arguments.
-    let template = job[5].splitn(4, ',').nth(3)?;
+    let template = job.push.splitn(4, ',').nth(3)?;
     let text = sidekiq::fill(template, "[]", 0);
     let payload = Payload::parse(&text).filter(|payload| payload.jid().as_deref() == Some(jid))?;
-    let tenant = if job[4].is_empty() { tenant_id::DEFAULT.to_owned() } else { unescape(&job[4]) };
     Some(StagedJob {
-        id: job[0].clone(),
+        id: job.id.clone(),
         class: payload.class,
-        tenant,
-        rule: job[3].clone(),
-        queue: job[2].clone(),
-        created: job[1].parse().unwrap_or(0),
+        tenant: job.tenant.as_deref().map_or_else(|| tenant_id::DEFAULT.to_owned(), unescape),
+        rule: job.rule.clone(),
+        queue: job.queue.clone(),
+        created: job.created,
     })
 }
 
@@ -70,8 +89,9 @@ mod tests {
     use super::*;
     use crate::domain::job::sidekiq::{ARGS, TIME};
 
-    fn job(template: &str) -> Vec<String> {
-        ["id", "5", "heavy", "r", "", &format!("d,1,2,{template}")].map(str::to_owned).to_vec()
+    fn job(template: &str) -> Candidate {
+        let [id, queue, rule] = ["id", "heavy", "r"].map(str::to_owned);
+        Candidate { id, created: 5, queue, rule, tenant: None, push: format!("d,1,2,{template}") }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Statistics of tenants' activity, from buckets that expire.
 
 use super::script::{ACTIVITY_RECENT, TENANT_STATISTICS};
-use super::{Error, Store, reply};
+use super::{Error, Store};
 use crate::domain::escape::escape;
+use serde::{Deserialize, Serialize};
 
 /// Number of minutes over which throughput is averaged.
 const WINDOW: u64 = 5;
 
 /// A tenant's activity within a period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct TenantActivity {
     pub enqueued: u64,
     /// Number of requests that enqueued those jobs.
@@ -49,7 +50,7 @@ impl TenantActivity {
 }
 
 /// Attempts of a tenant's jobs that ended within the last minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct RecentAttempts {
     /// Number of attempts that succeeded or failed.
     pub ended: u64,
@@ -71,22 +72,36 @@ pub struct TenantStatistics {
     pub worker_share: f64,
 }
 
+#[derive(Serialize)]
+struct ActivityRecent {
+    tenants: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct TenantStatisticsArgs<'a> {
+    tenant: &'a str,
+    minutes: u64,
+}
+
+#[derive(Deserialize)]
+struct TenantWindow {
+    counted: bool,
+    /// Time since the window began, in milliseconds.
+    span: f64,
+    day: TenantActivity,
+    /// The tenant's activity within the window.
+    window: TenantActivity,
+    /// The activity of all tenants within the window.
+    all: TenantActivity,
+}
+
 impl Store {
     /// Returns the attempts of tenants' jobs within the last minute; `None` if activity is not
     /// recorded.
     pub async fn recent_attempts(&self, ids: &[&str]) -> Result<Option<Vec<RecentAttempts>>, Error> {
         self.sum_activity().await?;
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command);
-            ids.iter().for_each(|id| _ = command.arg(escape(id)));
-        };
-        let answer = reply::array(ACTIVITY_RECENT.call(&self.core.connection, fill).await?, "activity_recent")?;
-        let read = |one| -> Result<RecentAttempts, Error> {
-            let text = reply::text(one, "activity_recent")?;
-            let (ended, ms) = text.split_once(' ').unwrap_or_default();
-            Ok(RecentAttempts { ended: reply::parse(ended, "activity_recent")?, runtime_ms: ms.parse().ok() })
-        };
-        (answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()).transpose()
+        let tenants = ids.iter().map(|id| escape(id)).collect();
+        ACTIVITY_RECENT.call_packed(&self.core, &ActivityRecent { tenants }).await
     }
 
     /// Returns a tenant's activity; all zero for a tenant without any within a day.
@@ -95,18 +110,15 @@ impl Store {
             return Ok(TenantStatistics::default());
         }
         self.sum_activity().await?;
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
-        let answer = TENANT_STATISTICS.call(&self.core.connection, fill).await?;
-        let [day, lately, all, span, counted] = <[String; 5]>::try_from(reply::texts(answer, "tenant_statistics")?)
-            .map_err(|_| Error::unreadable("tenant_statistics"))?;
-        let (lately, all) = (TenantActivity::read(&lately), TenantActivity::read(&all));
-        let minutes = reply::parse::<f64>(&span, "tenant_statistics")?.max(1.0) / 60_000.0;
+        let args = TenantStatisticsArgs { tenant: &escape(id), minutes: WINDOW };
+        let TenantWindow { counted, span, day, window, all } = TENANT_STATISTICS.call_packed(&self.core, &args).await?;
+        let minutes = span.max(1.0) / 60_000.0;
         Ok(TenantStatistics {
-            counted: counted == "1",
-            day: TenantActivity::read(&day),
-            processed_per_minute: (lately.completed + lately.failed) as f64 / minutes,
-            enqueued_per_minute: lately.enqueued as f64 / minutes,
-            worker_share: if all.worker_ms == 0 { 0.0 } else { lately.worker_ms as f64 / all.worker_ms as f64 },
+            counted,
+            day,
+            processed_per_minute: (window.completed + window.failed) as f64 / minutes,
+            enqueued_per_minute: window.enqueued as f64 / minutes,
+            worker_share: if all.worker_ms == 0 { 0.0 } else { window.worker_ms as f64 / all.worker_ms as f64 },
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::domain::escape::{escape, unescape};
 use crate::domain::job::{State, id};
 use crate::domain::tenant::{TenantRule, TenantSettings};
 use crate::domain::tenant_id;
-use redis::Cmd;
+use serde::{Deserialize, Serialize};
 
 /// Shortest period of an enqueue window in ms; equal to the one in `lua/limits/enqueue_accounts.lua`.
 const SHORTEST_WINDOW: u64 = 120_000;
@@ -16,7 +16,7 @@ const SHORTEST_WINDOW: u64 = 120_000;
 const COUNTED_PORTION: usize = 100;
 
 /// Numbers of a tenant's jobs that have not ended, by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct TenantJobs {
     pub pending: u64,
     pub available: u64,
@@ -36,15 +36,18 @@ impl TenantJobs {
         self.pending + self.available + self.scheduled
     }
 
-    /// Parses the stored numbers, which include the staged jobs in the available ones. To clients,
-    /// staged jobs are pending.
-    pub(super) fn read(text: &str, staged: u64) -> TenantJobs {
+    /// Parses the stored numbers, which include the staged jobs in the available ones.
+    fn read(text: &str) -> TenantJobs {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
-        let (pending, available, scheduled): (u64, u64, u64) = (next(), next(), next());
-        let staged = staged.min(available);
-        let (pending, available) = (pending + staged, available - staged);
-        TenantJobs { pending, available, scheduled, retryable: next(), active: next() }
+        TenantJobs { pending: next(), available: next(), scheduled: next(), retryable: next(), active: next() }
+    }
+
+    /// Counts staged jobs, which the stored numbers include in the available ones, as pending, as
+    /// clients see them.
+    fn with_staged_as_pending(self, staged: u64) -> TenantJobs {
+        let staged = staged.min(self.available);
+        TenantJobs { pending: self.pending + staged, available: self.available - staged, ..self }
     }
 }
 
@@ -69,15 +72,66 @@ pub struct FileTenant<'a> {
     pub data: String,
 }
 
+#[derive(Serialize)]
+struct TenantConfigure<'a> {
+    version: String,
+    letters: &'a str,
+    change: Configured<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Configured<'a> {
+    Put {
+        tenant: String,
+        before: &'a str,
+        document: Option<&'a str>,
+        words: String,
+        kind: &'a str,
+        data: &'a str,
+        id: &'a str,
+    },
+    Seed {
+        tiers: String,
+        fits_default: bool,
+        tenants: Vec<SeededTenant<'a>>,
+    },
+}
+
+#[derive(Serialize)]
+struct SeededTenant<'a> {
+    tenant: String,
+    document: &'a str,
+    words: String,
+    data: &'a str,
+    id: &'a str,
+}
+
+#[derive(Serialize)]
+struct TenantCounts<'a> {
+    tenants: &'a [String],
+}
+
+#[derive(Deserialize)]
+struct CountedJobs {
+    jobs: TenantJobs,
+    staged: u64,
+}
+
 impl Store {
     /// Changes a tenant's terms. Returns false if the current document is not the expected one.
     pub async fn change_tenant(&self, change: &TenantChange<'_>) -> Result<bool, Error> {
-        let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
-        let letters = terms.map(TenantSettings::letters).unwrap_or_default();
-        let words = terms.map(TenantSettings::packed).unwrap_or_default();
-        let name = escape(change.id);
-        let [before, event, data] = [change.before, change.event, change.data];
-        self.configure("put", &letters, &[&name, before, document, &words, event, data, change.id]).await
+        let (document, terms) = change.after.unzip();
+        let put = Configured::Put {
+            tenant: escape(change.id),
+            before: change.before,
+            document,
+            words: terms.map(TenantSettings::packed).unwrap_or_default(),
+            kind: change.event,
+            data: change.data,
+            id: change.id,
+        };
+        self.configure(&terms.map(TenantSettings::letters).unwrap_or_default(), put).await
     }
 
     /// Applies the tenants and tiers of the configuration file, except to tenants that were changed
@@ -85,22 +139,21 @@ impl Store {
     pub async fn seed_tenants(&self, rules: &[TenantRule], tenants: &[FileTenant<'_>]) -> Result<(), Error> {
         let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
         let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant_id::DEFAULT.starts_with(prefix));
-        let fits_default = u8::from(rules.iter().any(fits)).to_string();
         let tiers = TenantRule::tiers(rules).into_iter().map(|(prefix, words)| (escape(&prefix), words));
-        let mut words = vec![wire::pairs(tiers), fits_default, tenants.len().to_string()];
-        for FileTenant { rule, document, data } in tenants {
-            words.extend([escape(&rule.id), document.clone(), rule.terms.packed(), data.clone(), rule.id.clone()]);
-        }
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.configure("seed", &letters, &words).await.map(drop)
+        let seeded = tenants.iter().map(|FileTenant { rule, document, data }| SeededTenant {
+            tenant: escape(&rule.id),
+            document,
+            words: rule.terms.packed(),
+            data,
+            id: &rule.id,
+        });
+        let (tiers, fits_default) = (wire::pairs(tiers), rules.iter().any(fits));
+        self.configure(&letters, Configured::Seed { tiers, fits_default, tenants: seeded.collect() }).await.map(drop)
     }
 
-    async fn configure(&self, what: &str, letters: &str, words: &[&str]) -> Result<bool, Error> {
-        let version = id::generate();
-        let fill = |command: &mut Cmd, _: bool| {
-            self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
-        };
-        Ok(reply::number(TENANT_CONFIGURE.call(&self.core.connection, fill).await?, "tenant_configure")? == 1)
+    async fn configure(&self, letters: &str, change: Configured<'_>) -> Result<bool, Error> {
+        let args = TenantConfigure { version: id::generate(), letters, change };
+        TENANT_CONFIGURE.call_packed(&self.core, &args).await
     }
 
     /// Returns true if tenants or tiers of a configuration file are in effect.
@@ -127,12 +180,9 @@ impl Store {
     async fn read_counts(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
         let mut found = Vec::with_capacity(names.len());
         for portion in names.chunks(COUNTED_PORTION) {
-            let fill = |command: &mut Cmd, _: bool| {
-                self.core.begin(command).arg(portion);
-            };
-            let answer = TENANT_COUNTS.call(&self.core.connection, fill).await?;
-            let pairs = reply::pairs(answer, "tenant_counts")?;
-            found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
+            let args = TenantCounts { tenants: portion };
+            let counted: Vec<CountedJobs> = TENANT_COUNTS.call_packed(&self.core, &args).await?;
+            found.extend(counted.iter().map(|counted| counted.jobs.with_staged_as_pending(counted.staged)));
         }
         Ok(found)
     }
@@ -185,7 +235,7 @@ impl Store {
     ) -> Result<(u64, Vec<(String, TenantJobs)>), Error> {
         let (cursor, pairs) = self.scan_tenants(self.core.keys.tenants(), cursor, count).await?;
         let named = pairs.into_iter().filter(|(name, _)| name != "*");
-        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text, 0))).collect()))
+        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text))).collect()))
     }
 
     /// Returns about `count` tenants that have a document, with their documents, and the next

@@ -3,9 +3,19 @@
 
 use super::script::{RETAIN, TICK};
 use super::{Core, Error, Store, reply};
+use serde::Serialize;
 
 /// Number of jobs of each kind that one call handles; bounds how long the call occupies Redis.
 pub(super) const PORTION: usize = 200;
+
+#[derive(Serialize)]
+struct Retain {
+    limit: usize,
+    max_finished: u64,
+    max_dead: u64,
+    max_events: u64,
+    max_idle: u64,
+}
 
 impl Core {
     /// Handles what is due. With `resignals`, signals again which queues have runnable jobs.
@@ -33,14 +43,16 @@ impl Store {
             tracing::debug!(%error, "cannot sum tenant activity");
         }
         let s = &self.core.settings;
-        let more = RETAIN
-            .call(&self.core.connection, |command, _| {
-                let command = self.core.begin(command).arg(PORTION);
-                command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events).arg(s.idle_queues);
-            })
-            .await?;
+        let args = Retain {
+            limit: PORTION,
+            max_finished: s.max_finished,
+            max_dead: s.max_dead_letters,
+            max_events: s.max_events,
+            max_idle: s.idle_queues,
+        };
+        let has_more = RETAIN.call_packed(&self.core, &args).await?;
         self.mark_schema().await?;
-        Ok(reply::number(more, "retain")? == 1)
+        Ok(has_more)
     }
 
     /// Checks before it writes, because a full Redis refuses even a write that changes nothing.

@@ -78,7 +78,7 @@ struct StartedNode {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum WorkflowStarted {
-    Stored(WorkflowView),
+    Stored(Box<WorkflowView>),
     Duplicate,
     Stale,
     Refused(String),
@@ -118,7 +118,7 @@ struct WorkflowCancel<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum WorkflowCancelled {
-    Done(WorkflowView),
+    Done(Box<WorkflowView>),
     Missing,
     Ended(String),
 }
@@ -151,7 +151,7 @@ impl Store {
         };
         match WORKFLOW_START.call_packed(&self.core, &args).await? {
             WorkflowStarted::Stored(view) => {
-                let stored = record(view, "workflow_start")?;
+                let stored = record(*view, "workflow_start")?;
                 self.complete_large(&workflow.id, stored).await.map(StartWorkflowOutcome::Stored)
             }
             WorkflowStarted::Duplicate => Ok(StartWorkflowOutcome::Duplicate),
@@ -261,7 +261,7 @@ impl Store {
         let args = WorkflowCancel { id, op: &generate(), tenant: &self.scope.word() };
         match WORKFLOW_CANCEL.call_packed(&self.core, &args).await? {
             WorkflowCancelled::Done(view) => {
-                let cancelled = record(view, "workflow_cancel")?;
+                let cancelled = record(*view, "workflow_cancel")?;
                 self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
             WorkflowCancelled::Missing => Ok(CancelWorkflowOutcome::Missing),

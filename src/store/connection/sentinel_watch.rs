@@ -5,8 +5,8 @@
 //! when it announces a new primary, and once a second, because an announcement may be lost.
 
 use super::client::{Connection, reconnect_backoff};
+use super::replication;
 use super::sentinel::Sentinels;
-use super::{Connection, replication};
 use futures_util::StreamExt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Signals: messages that scripts send to all processes. A signal may be lost, so only latency may
 //! depend on it.
 
+use super::Target;
 use super::client::{Connection, reconnect_backoff};
-use super::{Connection, Target};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;

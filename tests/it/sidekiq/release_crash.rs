@@ -60,9 +60,9 @@ async fn runs_each_once(theirs: &TestRedis, queue: &str, pushed: &[String]) {
 #[tokio::test]
 async fn a_release_that_dies_after_any_step_is_completed_by_the_next_one_or_by_the_next_start() {
     for (step, is_ours, completes) in [
-        ("\r\noutbox\r\n", true, "release"), // jobs are in the outbox
-        (":returned\r\n", false, "release"), // jobs are back
-        (":returned\r\n", false, "serve"),
+        ("_unstage\r\n", true, "release"), // jobs are in the outbox
+        (":returned", false, "release"),   // jobs are back
+        (":returned", false, "serve"),
     ] {
         let (ours, theirs) = (TestRedis::durable(), TestRedis::start());
         let (here, there) = (ChaosProxy::start(&ours).await, ChaosProxy::start(&theirs).await);

@@ -11,16 +11,20 @@
 -- ended:mM  hash    queue → `completed discarded` of minute M
 -- did:at    string  id of the last entry of `events` that is in the sums
 --
--- ARGV[9…]
---   before  value that `did:at` must have, or '' if it must not exist
---   after   new value of `did:at`
---   …       for each minute: minute, hour, number of tenants; for each tenant: name, new value for
---           the minute, new value for the hour, score in `busy`; then number of queues; for each
---           queue: name, new value for the minute
+-- Takes
+--   before   string  value that `did:at` must have, or '' if it must not exist
+--   after    string  new value of `did:at`
+--   minutes  list of
+--     minute   number
+--     hour     number
+--     tenants  list of {name: string, minute: string, hour: string, score: number}  new values for
+--              the minute and the hour, and the score in `busy`
+--     queues   list of {string, string}  queues and their new values for the minute
 --
--- Returns  1, or 0 if `did:at` has another value
+-- Returns  true, or false if `did:at` has another value
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local runtime = require('lib/runtime')
 
 local int, send = runtime.int, runtime.send
@@ -34,29 +38,27 @@ local function write(command, key, list, ttl)
   if #list > 0 then call('PEXPIRE', key, ttl) end
 end
 
-local function run()
-  local before, after = unpack(ctx.args, 9, 10)
-  if (call('GET', ctx.prefix .. 'did:at') or '') ~= before then return 0 end
-  local at = 11
-  while ctx.args[at] do
-    local minute, hour, tenants = unpack(ctx.args, at, at + 2)
-    local minutes, hours, busy = {}, {}, {}
-    at = at + 3
-    for place = 1, tonumber(tenants) * 2, 2 do
-      local name, of_minute, of_hour, score = unpack(ctx.args, at, at + 3)
-      minutes[place], minutes[place + 1], hours[place], hours[place + 1] = name, of_minute, name, of_hour
-      if name ~= '*' then busy[#busy + 1], busy[#busy + 2] = score, name end
-      at = at + 4
-    end
-    write('HSET', ctx.prefix .. 'did:m' .. minute, minutes, MINUTE_TTL)
-    write('HSET', ctx.prefix .. 'did:h' .. hour, hours, HOUR_TTL)
-    write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_TTL)
-    local queues = {unpack(ctx.args, at + 1, at + 2 * tonumber(ctx.args[at]))}
-    at = at + 1 + #queues
-    write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_TTL)
+local function add_minute(bucket)
+  local minute, hour = int(bucket.minute), int(bucket.hour)
+  local minutes, hours, busy, queues = {}, {}, {}, {}
+  for place, tenant in ipairs(bucket.tenants) do
+    local at = place * 2
+    minutes[at - 1], minutes[at], hours[at - 1], hours[at] = tenant.name, tenant.minute, tenant.name, tenant.hour
+    if tenant.name ~= '*' then busy[#busy + 1], busy[#busy + 2] = int(tenant.score), tenant.name end
   end
-  call('SET', ctx.prefix .. 'did:at', after, 'PX', HOUR_TTL)
-  return 1
+  for place, queue in ipairs(bucket.queues) do queues[place * 2 - 1], queues[place * 2] = queue[1], queue[2] end
+  write('HSET', ctx.prefix .. 'did:m' .. minute, minutes, MINUTE_TTL)
+  write('HSET', ctx.prefix .. 'did:h' .. hour, hours, HOUR_TTL)
+  write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_TTL)
+  write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_TTL)
+end
+
+local function run()
+  local args = packed.read()
+  if (call('GET', ctx.prefix .. 'did:at') or '') ~= args.before then return packed.write(false) end
+  for _, bucket in ipairs(args.minutes) do add_minute(bucket) end
+  call('SET', ctx.prefix .. 'did:at', args.after, 'PX', HOUR_TTL)
+  return packed.write(true)
 end
 
 return run

@@ -4,14 +4,19 @@
 -- A tenant is skipped if its stored document differs from the expected one. A resent call finds the
 -- new document and skips the tenant too.
 --
--- ARGV[9…]
---   holder  the process that decides, or '' for a decision by an operator
---   …       for each tenant: name, expected document or '', new document or '' to remove it,
---           throttle as in `throttled` or '', kind of an event or '', data of the event
+-- Takes
+--   holder   string?  the process that decides; nil for a decision by an operator
+--   tenants  list of
+--     name      string
+--     before    string  expected document, or ''
+--     after     string  new document, or '' to remove it
+--     throttle  string  as in `throttled`, or ''
+--     event     {kind: string, data: string}?
 --
--- Returns  number of tenants changed, or -1 if another process decides
+-- Returns  number of tenants changed; 0 if another process decides
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local lane = require('queue/lane')
 local plan = require('staging/plan')
 local fair_queue = require('fairness/fair_queue')
@@ -85,20 +90,20 @@ local function throttle(name, words)
 end
 
 local function run()
-  local holder = ctx.args[9]
-  if holder ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= holder then return -1 end
-  local changed = 0
-  for at = 10, #ctx.args, 6 do
-    local name, before, after, words, kind, data = unpack(ctx.args, at, at + 5)
-    if before ~= after and (call('HGET', ctx.prefix .. 'noise', name) or '') == before then
+  local args = packed.read()
+  if args.holder and call('GET', ctx.prefix .. 'noise:lock') ~= args.holder then return packed.write(0) end
+  local changed, NOISE = 0, ctx.prefix .. 'noise'
+  for _, tenant in ipairs(args.tenants) do
+    local name, before, after = tenant.name, tenant.before, tenant.after
+    if before ~= after and (call('HGET', NOISE, name) or '') == before then
       changed = changed + 1
-      if after == '' then call('HDEL', ctx.prefix .. 'noise', name) else call('HSET', ctx.prefix .. 'noise', name, after) end
-      throttle(name, words)
-      if kind ~= '' then emit(kind, subject(name), data) end
+      if after == '' then call('HDEL', NOISE, name) else call('HSET', NOISE, name, after) end
+      throttle(name, tenant.throttle)
+      if tenant.event then emit(tenant.event.kind, subject(name), tenant.event.data) end
     end
   end
   commit()
-  return changed
+  return packed.write(changed)
 end
 
 return run

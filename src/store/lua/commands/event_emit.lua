@@ -1,22 +1,22 @@
 -- Emits an event that does not concern a job.
 --
--- ARGV[9…]
---   kind     kind of the event
---   subject  its subject
---   data     its data, as JSON members
+-- Takes
+--   kind     string  kind of the event
+--   subject  string  its subject
+--   data     string  its data, as JSON members
 --
--- Returns  1
+-- Returns  true
 
-local ctx = require('lib/context')
+local packed = require('lib/packed')
 local runtime = require('lib/runtime')
 
 local commit, emit, subject = runtime.commit, runtime.emit, runtime.subject
 
 local function run()
-  local kind, subject_id, data = unpack(ctx.args, 9, 11)
-  emit(kind, subject(subject_id), data)
+  local args = packed.read()
+  emit(args.kind, subject(args.subject), args.data)
   commit()
-  return 1
+  return packed.write(true)
 end
 
 return run

@@ -1,24 +1,28 @@
 -- Lists staged jobs of tenants and the source of each. Read-only.
 --
--- ARGV[9…]
---   rule, queue      rule and main queue
---   most             most jobs
---   priority, after  priority and score after which the first tenant's jobs are listed; both '' at
---                    first
---   …                tenants
+-- Takes
+--   rule     string  rule
+--   queue    string  main queue
+--   most     number  most jobs
+--   after    {priority: number, score: string}?  job after which the first tenant's are listed
+--   tenants  list of string
 --
--- Returns  {number of tenants that are complete, priority and score of the last job listed of the
---          next one, `id US sequence US bytes US source`, …}
---
--- A source is `q` for a staging queue of a Sidekiq, `f` and a class for the keys of the gem
--- sidekiq-fairplay, `o` for anything else.
+-- Returns
+--   complete  number  tenants of which all jobs are listed
+--   last      {priority: number, score: string}?  the last job listed of the next tenant
+--   jobs      list of
+--     id         string
+--     sequence   number
+--     bytes      number
+--     came_from  `staging_queue` of a Sidekiq, {fairplay: {class: string}} for the keys of the gem
+--                sidekiq-fairplay, or `elsewhere`
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local lane = require('queue/lane')
 local fair_queues = require('staging/fair_queues')
 local stage = require('staging/stage')
 local record = require('lib/record')
-local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
@@ -29,17 +33,17 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local rule, queue, most, first_priority, after = unpack(ctx.args, 9, 13)
-  local room, priority = tonumber(most), tonumber(first_priority)
-  local levels = staging.levels(staging_open(rule, queue))
-  local answer = {0, '', ''}
+  local args = packed.read()
+  local room, after = args.most, args.after
+  local levels = staging.levels(staging_open(args.rule, args.queue))
+  local jobs = {}
 
   -- Returns the source of a job, given its further fields.
   local function source_of(fields)
     local template = match(fields.push or '', '^d,%d+,%d+,(.*)$')
-    if not template then return 'o' end
-    if not fields.fairplay then return 'q' end
-    return 'f' .. (match(template, '^{"class":"([^"]*)"') or '')
+    if not template then return 'elsewhere' end
+    if not fields.fairplay then return 'staging_queue' end
+    return {fairplay = {class = match(template, '^{"class":"([^"]*)"') or ''}}
   end
 
   local function add_all(found)
@@ -50,27 +54,26 @@ local function run()
       if text then
         local _, _, _, fields = record.fixed(text)
         local bytes = #text + (fields.apart and call('STRLEN', ctx.prefix .. 'env:' .. id) or 0)
-        answer[#answer + 1] = wire.join(id, int(score % LEVEL), int(bytes), source_of(fields))
+        jobs[#jobs + 1] = {id = id, sequence = score % LEVEL, bytes = bytes, came_from = source_of(fields)}
       end
     end
   end
 
-  for at = 14, #ctx.args do
+  for place, tenant in ipairs(args.tenants) do
     for _, fair in ipairs(levels) do
-      if not priority or fair.priority == priority then
-        local found = call('ZRANGEBYSCORE', staging_lane(fair, ctx.args[at]), priority and '(' .. after or '-inf', '+inf', 'WITHSCORES',
+      if not after or fair.priority == after.priority then
+        local found = call('ZRANGEBYSCORE', staging_lane(fair, tenant), after and '(' .. after.score or '-inf', '+inf', 'WITHSCORES',
           'LIMIT', '0', int(room))
         add_all(found)
-        room, priority = room - #found / 2, nil
+        room, after = room - #found / 2, nil
         if room == 0 then
-          answer[2], answer[3] = int(fair.priority), found[#found]
-          return answer
+          return packed.write({complete = place - 1, last = {priority = fair.priority, score = found[#found]}, jobs = jobs})
         end
       end
     end
-    answer[1], priority = at - 13, nil
+    after = nil
   end
-  return answer
+  return packed.write({complete = #args.tenants, jobs = jobs})
 end
 
 return run

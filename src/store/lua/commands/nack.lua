@@ -66,16 +66,19 @@ local function nack(id, worker, op, tenant, requeues, failure)
   return job_view(job)
 end
 
+local FIRST, WORDS = 10, 12 -- place of the first request in the arguments, and words of each
+
+-- Handles the request that begins at argument `at`.
+local function handle(at)
+  local id, worker, op, tenant, requeues, entry, error, classes, verdict, retryable, hold_until, why = unpack(ctx.args, at, at + WORDS - 1)
+  local failure = {entry = entry, error = error, classes = classes, verdict = verdict, retryable = retryable == '1',
+    hold = tonumber(hold_until), why = why}
+  return guarded(nack, id, worker, op, tenant, requeues == '1', failure)
+end
+
 local function run()
-  local answers, at = {}, 10
-  for request = 1, tonumber(ctx.args[9]) do
-    local id, worker, op, tenant, requeues = unpack(ctx.args, at, at + 4)
-    local entry, error, classes, verdict, retryable, hold_until, why = unpack(ctx.args, at + 5, at + 11)
-    local failure = {entry = entry, error = error, classes = classes, verdict = verdict, retryable = retryable == '1',
-      hold = tonumber(hold_until), why = why}
-    answers[request] = guarded(nack, id, worker, op, tenant, requeues == '1', failure)
-    at = at + 12
-  end
+  local answers = {}
+  for request = 1, tonumber(ctx.args[9]) do answers[request] = handle(FIRST + (request - 1) * WORDS) end
   commit()
   return answers
 end

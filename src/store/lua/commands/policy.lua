@@ -30,20 +30,24 @@
 --
 -- `state.rules` is the version of the policy and of the plan rules together.
 --
--- ARGV[9…]
---   before, version      version to replace; new version
---   letters              letters of `state.policy`
---   document, sp, types  fields of `policy`
---   events               number of `scheduling.rebalanced` events; for each: subject, data
---   sharings             number of sharing settings; for each: queue or '*', setting, number of
---                        weights, then tenant and weight of each
---   pools                number of pools; for each: name, strategy, queues, weights, concurrency or
---                        '', 1 if isolated, sp
---   limits               number of limits; for each: key, quota
+-- Takes
+--   before    string  version to replace
+--   version   string  new version
+--   letters   string  letters of `state.policy`
+--   document  string  field `doc` of `policy`
+--   sp        string  field of `policy`
+--   types     string  field of `policy`
+--   events    list of {subject: string, data: string}  `scheduling.rebalanced` events
+--   sharings  list of {queue: string, setting: string, weights: list of {string, number}}  queue or
+--             '*'; tenants and their weights
+--   pools     list of {name: string, strategy: string, queues: string, weights: string, concurrency:
+--             number?, isolated: boolean, sp: string}
+--   limits    list of {key: string, quota: string}
 --
--- Returns  1, or 0 if another version is in force
+-- Returns  true, or false if another version is in force
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
@@ -53,26 +57,24 @@ local call = redis.call
 local find, match = string.find, string.match
 
 local POLICY, letters, old_letters
-local at -- place of the last argument that was read
-
--- Returns the next argument.
-local function word()
-  at = at + 1
-  return ctx.args[at]
-end
 
 -- Stores the sharing settings. Returns the setting by queue, and a digest of all, to detect
 -- changes.
-local function put_sharings()
-  local sharings, first_word = {}, at + 1
-  for _ = 1, tonumber(word()) do
-    local queue, how, weights = word(), word(), {}
-    call('HSET', POLICY, 'f ' .. queue, how)
-    sharings[queue] = how
-    for index = 1, tonumber(word()) * 2 do weights[index] = word() end
+local function put_sharings(list)
+  local sharings, words = {}, {#list}
+  for _, sharing in ipairs(list) do
+    local queue, weights = sharing.queue, {}
+    call('HSET', POLICY, 'f ' .. queue, sharing.setting)
+    sharings[queue] = sharing.setting
+    words[#words + 1], words[#words + 2], words[#words + 3] = queue, sharing.setting, #sharing.weights
+    for _, own in ipairs(sharing.weights) do
+      local tenant, weight = own[1], int(own[2])
+      weights[#weights + 1], weights[#weights + 2] = tenant, weight
+      words[#words + 1], words[#words + 2] = tenant, weight
+    end
     send('HSET', POLICY .. ':w:' .. queue, weights)
   end
-  local digest = redis.sha1hex(wire.join_list(ctx.args, first_word, at))
+  local digest = redis.sha1hex(wire.join_list(words))
   call('HSET', POLICY, 'shares', digest)
   return sharings, digest
 end
@@ -110,30 +112,30 @@ end
 
 -- Stores a pool. If its strategy, queues or weights changed, its turn starts again. `owners` has by
 -- queue the pools that serve it.
-local function put_pool(owners, name, strategy, queues, weights, concurrency, isolated, sp)
-  local key = ctx.prefix .. 'pool:' .. name
+local function put_pool(owners, pool)
+  local name, strategy, queues, weights = pool.name, pool.strategy, pool.queues, pool.weights
+  local key, concurrency = ctx.prefix .. 'pool:' .. name, pool.concurrency and int(pool.concurrency) or ''
   local was = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency')
   call('SADD', ctx.prefix .. 'pools', name)
-  call('HSET', key, 'strategy', strategy, 'queues', queues, 'weights', weights, 'concurrency', concurrency, 'sp', sp, 'isolated',
-    isolated)
+  call('HSET', key, 'strategy', strategy, 'queues', queues, 'weights', weights, 'concurrency', concurrency, 'sp', pool.sp, 'isolated',
+    pool.isolated and '1' or '0')
   if was[2] ~= queues or was[4] ~= concurrency then call('HDEL', key, 'full') end
   if was[1] ~= strategy or was[2] ~= queues or was[3] ~= weights then call('UNLINK', key .. ':turn') end
   for queue in string.gmatch(queues, '%S+') do
-    if isolated == '1' then call('HSET', POLICY, 'i ' .. queue, name) end
+    if pool.isolated then call('HSET', POLICY, 'i ' .. queue, name) end
     owners[queue] = owners[queue] and owners[queue] .. ' ' .. name or name
     signal('ready ' .. queue)
   end
 end
 
-local function put_pools(default_sp)
+local function put_pools(list, default_sp)
   -- No queue starves before the shortest patience of all.
   local patience = tonumber(match(default_sp, '^(%d+)'))
   local kept, owners = {}, {}
-  for _ = 1, tonumber(word()) do
-    local name, strategy, queues, weights, concurrency, isolated, sp = word(), word(), word(), word(), word(), word(), word()
-    kept[name] = true
-    put_pool(owners, name, strategy, queues, weights, concurrency, isolated, sp)
-    local own = tonumber(match(sp, '^(%d+)'))
+  for _, pool in ipairs(list) do
+    kept[pool.name] = true
+    put_pool(owners, pool)
+    local own = tonumber(match(pool.sp, '^(%d+)'))
     if own and (not patience or own < patience) then patience = own end
   end
   if patience then call('HSET', POLICY, 'patience', int(patience)) end
@@ -147,12 +149,12 @@ local function put_pools(default_sp)
   end
 end
 
-local function put_limits()
+local function put_limits(list)
   local kept = {}
-  for _ = 1, tonumber(word()) do
-    local key, quota = word(), word()
+  for _, limit in ipairs(list) do
+    local key = limit.key
     kept[key] = true
-    call('HSET', ctx.prefix .. 'limit:' .. key, 'f', quota)
+    call('HSET', ctx.prefix .. 'limit:' .. key, 'f', limit.quota)
     call('SADD', POLICY .. ':limits', key)
     call('ZADD', ctx.prefix .. 'limits', ctx.now_text, key)
     call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, key)
@@ -170,36 +172,32 @@ local function put_limits()
 end
 
 local function run()
-  local stored = call('HGET', ctx.prefix .. 'state', 'rules') or ''
-  local before, version, new_letters, document, default_sp = unpack(ctx.args, 9, 13)
-  if stored == version then return 1 end -- a resend
-  if stored ~= before then return 0 end
-  POLICY, letters, old_letters, at = ctx.prefix .. 'policy', new_letters, ctx.state.policy, 13
+  local args, stored = packed.read(), call('HGET', ctx.prefix .. 'state', 'rules') or ''
+  if stored == args.version then return packed.write(true) end -- a resend
+  if stored ~= args.before then return packed.write(false) end
+  POLICY, letters, old_letters = ctx.prefix .. 'policy', args.letters, ctx.state.policy
 
   for _, field in ipairs(call('HKEYS', POLICY)) do
     local queue = match(field, '^f (.*)$')
     if queue then call('UNLINK', POLICY .. ':w:' .. queue) end
   end
-  local old, types = call('HMGET', POLICY, 'shares', 'types'), word()
+  local old, types = call('HMGET', POLICY, 'shares', 'types'), args.types
   call('UNLINK', POLICY)
-  call('HSET', POLICY, 'doc', document, 'sp', default_sp, 'types', types)
-  for _ = 1, tonumber(word()) do
-    local about = word()
-    emit('scheduling.rebalanced', subject(about), word())
-  end
+  call('HSET', POLICY, 'doc', args.document, 'sp', args.sp, 'types', types)
+  for _, event in ipairs(args.events) do emit('scheduling.rebalanced', subject(event.subject), event.data) end
 
-  local sharings, shares = put_sharings()
+  local sharings, shares = put_sharings(args.sharings)
   if old[1] ~= shares then renew_all_slots(sharings) end
   if find(old_letters, '[xy]') and not find(letters, 'x', 1, true) then letters = letters .. 'y' end
   -- Waiting jobs may belong to other lanes now: `dispatch/reshard`.
   if old[1] ~= shares or (old[2] or '') ~= types then call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) end
   if find(letters, 's', 1, true) and not find(old_letters, 's', 1, true) then begin_starvation_prevention() end
-  put_pools(default_sp)
-  put_limits()
-  call('HSET', ctx.prefix .. 'state', 'policy', letters, 'rules', version)
+  put_pools(args.pools, args.sp)
+  put_limits(args.limits)
+  call('HSET', ctx.prefix .. 'state', 'policy', letters, 'rules', args.version)
   signal('rules')
   commit()
-  return 1
+  return packed.write(true)
 end
 
 return run

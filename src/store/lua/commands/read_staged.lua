@@ -1,11 +1,14 @@
 -- Reads what is needed to hand staged jobs back to a Sidekiq. Read-only.
 --
--- ARGV[9…]  ids
+-- Takes
+--   ids  list of string
 --
--- Returns  for each id {time in ms at which the job was staged, its tenant in the gem
---          sidekiq-fairplay or '', template of its payload, args}, or {} if it is no longer staged
+-- Returns  map of id to {created: number, tenant: string, template: string, args: string}: time at
+--          which the job was staged, its tenant in the gem sidekiq-fairplay or '', template of its
+--          payload, and arguments; jobs that are no longer staged are left out
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local record = require('lib/record')
 
@@ -14,18 +17,17 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local answer = {}
-  for at = 9, #ctx.args do
-    local id, words = ctx.args[at], {}
+  local jobs = {}
+  for _, id in ipairs(packed.read().ids) do
     local job = job_load(id)
     local first, length, template = match(job and marked(job, 's') and job.push or '', '^d,(%d+),(%d+),(.*)$')
     if first then
       local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or string.sub(job.text, record.envelope_at(job.text))
-      words = {job.created, job.fairplay or '', template, string.sub(envelope, first, first + length - 1)}
+      jobs[id] = {created = tonumber(job.created), tenant = job.fairplay or '', template = template,
+        args = string.sub(envelope, first, first + length - 1)}
     end
-    answer[at - 8] = words
   end
-  return answer
+  return packed.write(jobs)
 end
 
 return run

@@ -4,13 +4,16 @@
 -- call:S          string  `commands/fetch`
 -- state.recalled          last recalled slots, as `SLOT:time` separated by blanks
 --
--- ARGV[9…]
---   slot, number  of the fetch
---   …             for each of its requests 1 if its client can repeat it by a fetch id, else 0
+-- Takes
+--   slot        string  of the fetch
+--   number      number  of the fetch
+--   replayable  list of boolean  for each of its requests, true if its client can repeat it by a
+--               fetch id
 --
 -- Returns  number of jobs handed back
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local hand_back_module = require('queue/hand_back')
 local runtime = require('lib/runtime')
@@ -24,13 +27,13 @@ local concat, match = table.concat, string.match
 local MOST_RECALLED = 32
 
 local function run()
-  local slot, number = unpack(ctx.args, 9, 10)
-  local key, released, place = ctx.prefix .. 'call:' .. slot, 0, 10
+  local args = packed.read()
+  local key, released, place = ctx.prefix .. 'call:' .. args.slot, 0, 0
   local last, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
-  if last == number then
+  if tonumber(last) == args.number then
     for of_request in string.gmatch(ids, '([^,]*),') do
       place = place + 1
-      for id in string.gmatch(ctx.args[place] == '1' and '' or of_request, '%S+') do
+      for id in string.gmatch(args.replayable[place] and '' or of_request, '%S+') do
         local job = job_load(id)
         if job and job.state == 'active' and job.started == started then
           hand_back(job)
@@ -43,10 +46,10 @@ local function run()
   call('UNLINK', key)
   local recalled = {}
   for entry in string.gmatch(ctx.state.recalled or '', '%S+') do recalled[#recalled + 1] = entry end
-  recalled[#recalled + 1] = slot .. ':' .. ctx.now_text
+  recalled[#recalled + 1] = args.slot .. ':' .. ctx.now_text
   call('HSET', ctx.prefix .. 'state', 'recalled', concat(recalled, ' ', math.max(1, #recalled - MOST_RECALLED + 1)))
   commit()
-  return released
+  return packed.write(released)
 end
 
 return run

@@ -1,13 +1,12 @@
 -- Hands back jobs that never reached their worker. A job that was answered or leased again since is
 -- left unchanged.
 --
--- ARGV[9…]
---   jobs  number of jobs
---   …     for each job: id, attempt and start time of its lease
+-- Takes
+--   jobs  list of {id: string, attempt: number, started: number}  start time and attempt of the lease
 --
 -- Returns  number of jobs handed back
 
-local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_module = require('queue/job')
 local hand_back_module = require('queue/hand_back')
 local runtime = require('lib/runtime')
@@ -18,16 +17,15 @@ local hand_back = hand_back_module.hand_back
 
 local function run()
   local released = 0
-  for at = 10, 7 + tonumber(ctx.args[9]) * 3, 3 do
-    local id, attempt, started = unpack(ctx.args, at, at + 2)
-    local job = job_load(id)
-    if job and job.state == 'active' and job.attempt == tonumber(attempt) and job.started == started then
+  for _, lease in ipairs(packed.read().jobs) do
+    local job = job_load(lease.id)
+    if job and job.state == 'active' and job.attempt == lease.attempt and tonumber(job.started) == lease.started then
       hand_back(job)
       released = released + 1
     end
   end
   commit()
-  return released
+  return packed.write(released)
 end
 
 return run

@@ -5,16 +5,17 @@
 --                  passed through it by then
 -- idle:at  string  `cursor time`: position of the scan over `queues`, and time of its next portion
 --
--- ARGV[9…]
---   limit         most records of each kind to handle
---   max_finished  finished jobs to keep of each state; also workflows to keep
---   max_dead      dead letters to keep
---   max_events    events to keep
---   max_idle      ms after which a queue without jobs is forgotten
+-- Takes
+--   limit         number  most records of each kind to handle
+--   max_finished  number  finished jobs to keep of each state; also workflows to keep
+--   max_dead      number  dead letters to keep
+--   max_events    number  events to keep
+--   max_idle      number  ms after which a queue without jobs is forgotten
 --
--- Returns  1 if the caller should call again at once because more is left, else 0
+-- Returns  true if the caller should call again at once because more is left
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local finish = require('queue/finish')
 local runtime = require('lib/runtime')
 
@@ -193,15 +194,14 @@ local function trim_events(max_events)
 end
 
 local function run()
-  local max_finished, max_dead, max_events, max_idle
-  limit, max_finished, max_dead, max_events, max_idle = unpack(ctx.args, 9, 13)
-  limit, max_finished, max_events = tonumber(limit), tonumber(max_finished), tonumber(max_events)
-  local handled = math.max(retain_finished(max_finished), retain_dead(tonumber(max_dead)), retain_workflows(max_finished),
+  local args = packed.read()
+  limit = args.limit
+  local handled = math.max(retain_finished(args.max_finished), retain_dead(args.max_dead), retain_workflows(args.max_finished),
     retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'), retain_windows())
-  retain_queues(tonumber(max_idle))
-  if ctx.events > max_events then handled = math.max(handled, trim_events(max_events)) end
+  retain_queues(args.max_idle)
+  if ctx.events > args.max_events then handled = math.max(handled, trim_events(args.max_events)) end
   commit()
-  return handled >= limit and 1 or 0
+  return packed.write(handled >= limit)
 end
 
 return run

@@ -1,12 +1,13 @@
 -- Takes back forwarded jobs that the other system rejected, and discards them with its error.
 --
--- ARGV[9…]
---   …  for each job: id, entry of the failure history (JSON members), error as JSON, 1 if it is a
---      dead letter
+-- Takes
+--   jobs  list of {id: string, entry: string, error: string, is_dead: boolean}  entry of the failure
+--         history (JSON members), error as JSON, and whether it becomes a dead letter
 --
--- Returns  ids of jobs that no longer exist
+-- Returns  list of string  ids of jobs that no longer exist
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_counts = require('tenants/job_counts')
 local job_module = require('queue/job')
 local failure = require('queue/failure')
@@ -20,11 +21,10 @@ local call = redis.call
 
 local function run()
   local gone = {}
-  for at = 9, #ctx.args, 4 do
-    local id, entry, error, is_dead = unpack(ctx.args, at, at + 3)
-    local job = job_load(id)
+  for _, returned in ipairs(packed.read().jobs) do
+    local job = job_load(returned.id)
     if not job then
-      gone[#gone + 1] = id
+      gone[#gone + 1] = returned.id
     elseif marked(job, 'h') then -- otherwise an earlier call has taken it back
       unmark(job, 'h')
       job_set(job, 'left')
@@ -32,12 +32,12 @@ local function run()
       -- Forwarded jobs are not counted.
       count(job.queue, job.state, 1)
       count_tenant(job.tenant, job.state, 1)
-      record_failure(job, entry)
-      discard(job, is_dead == '1', error)
+      record_failure(job, returned.entry)
+      discard(job, returned.is_dead, returned.error)
     end
   end
   commit()
-  return gone
+  return packed.write(gone)
 end
 
 return run

@@ -7,35 +7,38 @@
 -- rouse         string  cursor of the tick over `caps` (`commands/tick`), set if limits of tiers
 --                       change
 --
--- ARGV[9…]
---   action   `put` or `seed`
---   version  new version of rules and settings
---   letters  letters of `state.tenants` that the settings need
---   …        `put`: tenant, document to replace or '', new document or '' to remove it, its words
---            in `quotas`, kind and data of an event, the tenant's id as it is shown
---   …        `seed`: tiers, 1 if a tier fits the default tenant, number of tenants; for each: name,
---            document, words, data of an event if it is new, id as it is shown
+-- Takes
+--   version  string  new version of rules and settings
+--   letters  string  letters of `state.tenants` that the settings need
+-- and in `change` one of
+--   put   change of one tenant:
+--     tenant    string
+--     before    string   document to replace, or ''
+--     document  string?  new document; nil to remove it
+--     words     string   its words in `quotas`
+--     kind      string   of an event
+--     data      string   of the event
+--     id        string   the tenant's id as it is shown
+--   seed  settings of the file:
+--     tiers         string
+--     fits_default  boolean  true if a tier fits the default tenant
+--     tenants       list of {tenant: string, document: string, words: string, data: string, id:
+--                   string}  with the data of an event if it is new, and its id as it is shown
 --
--- Returns  1, or 0 if another document is stored
+-- Returns  true, or false if another document is stored
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local headcount = require('tenants/headcount')
 local runtime = require('lib/runtime')
 
-local on_begin, commit, emit, int = runtime.on_begin, runtime.commit, runtime.emit, runtime.int
+local commit, emit, int = runtime.commit, runtime.emit, runtime.int
 local signal, subject = runtime.signal, runtime.subject
 local start_counting_default = headcount.start_counting_default
 local call = redis.call
 
 local find = string.find
--- First tenant of `seed` in the arguments.
-local FIRST = 15
 local DOCS, QUOTAS, FILE, version, letters
-
-on_begin(function()
-  DOCS, QUOTAS, FILE = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file'
-  version, letters = unpack(ctx.args, 10, 11)
-end)
 
 -- Examines the lanes that wait for a tenant's limit.
 local function wake_lanes(tenant)
@@ -76,14 +79,14 @@ local function finish()
   call('HSET', ctx.prefix .. 'state', 'rules', version)
   signal('rules')
   commit()
-  return 1
+  return true
 end
 
 -- Changes the settings of one tenant.
-local function change(tenant, before, document, words, kind, data, id)
-  if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
-  if document == '' then remove(tenant) else put(tenant, document, words) end
-  emit(kind, subject(id), data)
+local function change(to)
+  if (call('HGET', DOCS, to.tenant) or '') ~= to.before then return false end
+  if to.document then put(to.tenant, to.document, to.words) else remove(to.tenant) end
+  emit(to.kind, subject(to.id), to.data)
   return finish()
 end
 
@@ -93,20 +96,21 @@ local function is_runtime(document)
 end
 
 -- Replaces the settings that come from the file.
-local function seed(tiers, fits_default, number)
+local function seed(file)
+  local tiers = file.tiers
   if (call('HGET', QUOTAS, '*') or '') ~= tiers then
     if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
     call('SET', ctx.prefix .. 'rouse', '0') -- the tick examines them in portions
   end
-  if fits_default == '1' then count_default() end
+  if file.fits_default then count_default() end
   local kept = {}
-  for at = FIRST, FIRST + (tonumber(number) - 1) * 5, 5 do
-    local tenant, document, words, data, id = unpack(ctx.args, at, at + 4)
+  for _, entry in ipairs(file.tenants) do
+    local tenant = entry.tenant
     local stored = call('HGET', DOCS, tenant)
     kept[tenant] = true
     call('SADD', FILE, tenant)
-    if not stored then emit('tenant.created', subject(id), data) end
-    if not is_runtime(stored) and stored ~= document then put(tenant, document, words) end
+    if not stored then emit('tenant.created', subject(entry.id), entry.data) end
+    if not is_runtime(stored) and stored ~= entry.document then put(tenant, entry.document, entry.words) end
   end
   for _, tenant in ipairs(call('SMEMBERS', FILE)) do
     if not kept[tenant] then
@@ -119,9 +123,12 @@ local function seed(tiers, fits_default, number)
 end
 
 local function run()
-  if call('HGET', ctx.prefix .. 'state', 'rules') == version then return 1 end -- a resend
-  if ctx.args[9] == 'put' then return change(unpack(ctx.args, 12, 18)) end
-  return seed(unpack(ctx.args, 12, 14))
+  local args = packed.read()
+  version, letters = args.version, args.letters
+  DOCS, QUOTAS, FILE = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file'
+  if call('HGET', ctx.prefix .. 'state', 'rules') == version then return packed.write(true) end -- a resend
+  if args.change.put then return packed.write(change(args.change.put)) end
+  return packed.write(seed(args.change.seed))
 end
 
 return run

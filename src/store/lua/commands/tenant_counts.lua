@@ -1,23 +1,23 @@
 -- Returns the jobs of tenants that have not ended. Read-only.
 --
--- ARGV[9…]  tenants; `*` is the sum of all but the default one
+-- Takes
+--   tenants  list of string  `*` is the sum of all but the default one
 --
--- Returns  {value in `tenants` or '', staged jobs, …}
+-- Returns  list of {jobs: {pending: number, available: number, scheduled: number, retryable: number,
+--          active: number}, staged: number} for each tenant; available jobs include the staged ones
 
-local ctx = require('lib/context')
+local packed = require('lib/packed')
 local headcount = require('tenants/headcount')
+local job_counts = require('tenants/job_counts')
 
-local staged_of = headcount.staged_of
-local call = redis.call
+local staged_of, tenant_jobs = headcount.staged_of, job_counts.tenant_jobs
 
 local function run()
-  local answer = {}
-  for at = 9, #ctx.args do
-    local name = ctx.args[at]
-    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', name) or ''
-    answer[#answer + 1] = staged_of(name)
+  local counts = {}
+  for place, name in ipairs(packed.read().tenants) do
+    counts[place] = {jobs = tenant_jobs(name), staged = math.max(staged_of(name), 0)}
   end
-  return answer
+  return packed.write(counts)
 end
 
 return run

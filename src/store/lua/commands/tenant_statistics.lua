@@ -1,31 +1,34 @@
 -- Returns a tenant's activity. Read-only.
 --
--- ARGV[9…]
---   tenant   tenant
---   minutes  length of the window
+-- Takes
+--   tenant   string
+--   minutes  number  length of the window
 --
--- Returns  {its activity in the last 24 hours, its activity in the window, that of all tenants in
---          the window, ms since the window began, 1 if activity is counted}; activity is five
---          numbers as in `did:hH` (`commands/activity_add`)
+-- Returns
+--   counted  boolean  true if activity is counted
+--   span     number   ms since the window began
+--   day      its activity in the last 24 hours (`tenants/activity_totals`)
+--   window   its activity in the window
+--   all      that of all tenants in the window
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local activity_totals = require('tenants/activity_totals')
-local runtime = require('lib/runtime')
 
-local int = runtime.int
 local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
 
 local HOURS, HOUR = 24, 3600000
 
 local function run()
-  local tenant, minutes = ctx.args[9], tonumber(ctx.args[10])
+  local args = packed.read()
+  local tenant = args.tenant
   local hour, minute = math.floor(ctx.now / HOUR), math.floor(ctx.now / MINUTE)
   -- This fraction of the first hour is within the last 24 hours.
   local first_part = 1 - ctx.now % HOUR / HOUR
-  local first = minute - minutes + 1
+  local first = minute - args.minutes + 1
   local in_window = activity_totals_of('m', {tenant, '*'}, first, minute)
-  return {activity_totals_of('h', {tenant}, hour - HOURS, hour, first_part)[1], in_window[1], in_window[2], int(ctx.now - first * MINUTE),
-    ctx.state.throttled and '1' or '0'}
+  return packed.write({counted = not not ctx.state.throttled, span = ctx.now - first * MINUTE, window = in_window[1],
+    all = in_window[2], day = activity_totals_of('h', {tenant}, hour - HOURS, hour, first_part)[1]})
 end
 
 return run

@@ -38,7 +38,8 @@ local function run()
   limit = tonumber(limit)
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
-  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', int(ctx.now - ctx.settings.dead_after), 'LIMIT', 0, 10)) do
+  local silent_since = int(ctx.now - ctx.settings.dead_after)
+  for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', silent_since, 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', abandon)))
   end
   handled = math.max(handled, workflows.run_deferred(limit))

@@ -6,24 +6,22 @@
 -- returned   hash  source → last sequence of its outbox
 -- release:M  hash  `commands/hold_release`
 --
--- ARGV[9…]
---   main                    main queue
---   token                   token of the release
---   life                    ms for which the release holds
---   call_id                 id of this call
---   is_resend               1 if this call is a resend
---   route                   how the Sidekiq's Redis is reached: `here`, `database` or `outbox`
---   database, own_database  databases of the Sidekiq and of fairgate, or ''
---   origin                  origin of this fairgate, or ''
---   source                  name of the source
---   words                   number of words that describe the source, then the words
---                           (`sidekiq/restore`)
---   …                       for each job: id, tenant in the gem or '', text
+-- Takes
+--   main     string  main queue
+--   token    string  token of the release
+--   life     number  ms for which the release holds
+--   call_id  string  id of this call
+--   route    how the Sidekiq's Redis is reached: `here`, {database: {theirs: number, ours: number}}
+--            or {outbox: {origin: string}} with the origin of this fairgate
+--   source   string  name of the source
+--   words    list of string  words that describe the source (`sidekiq/restore`)
+--   jobs     list of {id: string, tenant: string, text: string}  tenant in the gem or ''
 --
--- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release no longer holds, or
---          {'locked'} if another process holds the locks of the gem
+-- Returns  {done: {missing: list of string}} with the ids that are not staged, `lost` if the release
+--          no longer holds, or `locked` if another process holds the locks of the gem
 
 local ctx = require('lib/context')
+local packed = require('lib/packed')
 local job_counts = require('tenants/job_counts')
 local job_module = require('queue/job')
 local stage = require('staging/stage')
@@ -36,64 +34,64 @@ local count_tenant = job_counts.count_tenant
 local job_load, marked = job_module.load, job_module.marked
 local job_unstage = stage.job_unstage
 local restore = restore_module.restore
+local write = packed.write
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
 local function run()
-  local main, token, life, call_id, is_resend, route, database, own_database, origin, source_name, word_count = unpack(ctx.args, 9, 19)
-  local release = ctx.prefix .. 'release:' .. main
+  local args = packed.read()
+  local source, database, outbox = args.source, args.route.database, args.route.outbox
+  local release = ctx.prefix .. 'release:' .. args.main
   local held = call('HMGET', release, 'token', 'last')
-  if held[1] ~= token then return {'lost'} end
-  local last, missing = match(held[2] or '', '^(%S+)(.*)$')
-  local answer = {'ok'}
-  if is_resend == '1' and last == call_id then
-    for id in string.gmatch(missing, '%S+') do answer[#answer + 1] = id end
-    return answer
+  if held[1] ~= args.token then return write('lost') end
+  local last, ids = match(held[2] or '', '^(%S+)(.*)$')
+  local missing = {}
+  if args.is_resend and last == args.call_id then
+    for id in string.gmatch(ids, '%S+') do missing[#missing + 1] = id end
+    return write({done = {missing = missing}})
   end
 
-  local words = tonumber(word_count)
-  local source, jobs, texts = {unpack(ctx.args, 20, 19 + words)}, {}, {}
-  for at = 20 + words, #ctx.args, 3 do
-    local id, tenant, text = unpack(ctx.args, at, at + 2)
-    local job = job_load(id)
+  local jobs, texts = {}, {}
+  for _, restored in ipairs(args.jobs) do
+    local job = job_load(restored.id)
     if job and marked(job, 's') and find(job.push or '', '^d') then
-      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, tenant, text
+      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, restored.tenant, restored.text
     else
-      answer[#answer + 1] = id
+      missing[#missing + 1] = restored.id
     end
   end
 
   -- Hands the texts over. Returns false if another process holds the locks of the gem; then nothing
   -- has been written.
   local function hand_over()
-    if route == 'outbox' then
+    if outbox then
       -- Derived from the clock, as in `staging/outbox_target`.
-      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', source_name) or nil) or 0) + 1, ctx.now * 1000)
-      call('RPUSH', ctx.prefix .. 'outbox:' .. source_name, wire.join(origin, int(number), '', wire.join_list(texts)))
-      call('HSET', ctx.prefix .. 'returned', source_name, int(number))
+      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', source) or nil) or 0) + 1, ctx.now * 1000)
+      call('RPUSH', ctx.prefix .. 'outbox:' .. source, wire.join(outbox.origin, int(number), '', wire.join_list(texts)))
+      call('HSET', ctx.prefix .. 'returned', source, int(number))
       return true
     end
-    if route == 'database' then call('SELECT', database) end
-    local is_there = restore(call, source, texts)
-    if route == 'database' then call('SELECT', own_database) end
+    if database then call('SELECT', database.theirs) end
+    local is_there = restore(call, args.words, texts)
+    if database then call('SELECT', database.ours) end
     return is_there
   end
 
-  if #jobs > 0 and not hand_over() then return {'locked'} end
+  if #jobs > 0 and not hand_over() then return write('locked') end
   local keys = {}
   for _, job in ipairs(jobs) do
     job_unstage(job)
     count_tenant(job.tenant, 'pending', -1)
     count(job.queue, 'pending', -1)
-    emit('job.released', job, '"main_queue":"' .. main .. '"')
+    emit('job.released', job, '"main_queue":"' .. args.main .. '"')
     keys[#keys + 1] = job.key
     if job.apart then keys[#keys + 1] = ctx.prefix .. 'env:' .. job.id end
   end
   if #keys > 0 then call('UNLINK', unpack(keys)) end
-  call('HSET', release, 'last', concat({call_id, unpack(answer, 2)}, ' '))
-  call('PEXPIRE', release, life)
+  call('HSET', release, 'last', concat({args.call_id, unpack(missing)}, ' '))
+  call('PEXPIRE', release, int(args.life))
   commit()
-  return answer
+  return write({done = {missing = missing}})
 end
 
 return run

@@ -2,25 +2,29 @@
 -- locks. Entries of the inbox have a sequence, so that each is imported once; entries from earlier
 -- calls come first.
 --
--- ARGV
---   class        prefix of the class's keys
---   owner, life  owner of the locks, and their TTL in s
---   inbox        key of the inbox
---   last         key of its last sequence
---   imported     sequence up to which the inbox was imported
---   most         most entries
---   may_take     1 if jobs may be taken
+-- Takes
+--   class     string   prefix of the class's keys
+--   owner     string   owner of the locks
+--   life      number   TTL of the locks in s
+--   inbox     string   key of the inbox
+--   last      string   key of its last sequence
+--   imported  number   sequence up to which the inbox was imported
+--   most      number   most entries
+--   may_take  boolean  true if jobs may be taken
 --
--- Returns  {1 if this process holds the locks, else 0, `sequence US args US tenant`, …}
+-- Returns
+--   is_ours  boolean  true if this process holds the locks
+--   jobs     list of {sequence: number, args: string, tenant: string}
 
-local class, owner, life, inbox, last, imported, most, may_take = unpack(ARGV)
-most = tonumber(most)
+local args = cmsgpack.unpack(ARGV[1])
+local class, owner, life, inbox = args.class, args.owner, args.life, args.inbox
 local call = redis.call
-local join = require('lib/wire').join
+local wire = require('lib/wire')
+local ENTRY = wire.pattern(3)
 
 while true do
   local head = call('LINDEX', inbox, 0)
-  if not head or tonumber(string.match(head, '^%d+')) > tonumber(imported) then break end
+  if not head or tonumber(string.match(head, '^%d+')) > args.imported then break end
   call('LPOP', inbox)
 end
 
@@ -36,11 +40,11 @@ elseif not holder then
   is_owner = true
 end
 
-local room = most - call('LLEN', inbox)
+local room = args.most - call('LLEN', inbox)
 local counts = class .. 'tenant_counts'
-if is_owner and may_take == '1' and room > 0 and call('EXISTS', counts) == 1 then
+if is_owner and args.may_take and room > 0 and call('EXISTS', counts) == 1 then
   local time = call('TIME')
-  local sequence = math.max(tonumber(call('GET', last) or 0), time[1] * 1000000 + time[2])
+  local sequence = math.max(tonumber(call('GET', args.last) or 0), time[1] * 1000000 + time[2])
   -- An equal part of each tenant, so that tenants with few jobs need not wait for all jobs of
   -- another.
   local tenants = call('HRANDFIELD', counts, room)
@@ -48,10 +52,10 @@ if is_owner and may_take == '1' and room > 0 and call('EXISTS', counts) == 1 the
   for at = 1, #tenants do
     local queue = class .. 'tenant_queue:' .. tenants[at]
     for _ = 1, math.min(share, room) do
-      local args = call('LPOP', queue)
-      if not args then break end
+      local taken = call('LPOP', queue)
+      if not taken then break end
       sequence, room = sequence + 1, room - 1
-      call('RPUSH', inbox, join(string.format('%d', sequence), args, tenants[at]))
+      call('RPUSH', inbox, wire.join(string.format('%d', sequence), taken, tenants[at]))
     end
     -- The length of the list is authoritative: if the list expired, its count makes the gem fail in
     -- every round.
@@ -64,8 +68,11 @@ if is_owner and may_take == '1' and room > 0 and call('EXISTS', counts) == 1 the
     end
   end
   call('PERSIST', counts)
-  call('SET', last, string.format('%d', sequence))
+  call('SET', args.last, string.format('%d', sequence))
 end
-local entries = call('LRANGE', inbox, 0, most - 1)
-table.insert(entries, 1, is_owner and 1 or 0)
-return entries
+local jobs = {}
+for place, entry in ipairs(call('LRANGE', inbox, 0, args.most - 1)) do
+  local sequence, taken, tenant = string.match(entry, ENTRY)
+  jobs[place] = {sequence = tonumber(sequence), args = taken, tenant = tenant}
+end
+return cmsgpack.pack({is_ours = is_owner, jobs = jobs})

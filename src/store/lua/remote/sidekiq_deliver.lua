@@ -1,22 +1,23 @@
 -- Pushes the jobs of an outbox entry into a queue, once: an entry that is delivered again, or late,
 -- changes nothing.
 --
--- ARGV
---   prefix     prefix of the Sidekiq's keys
---   delivered  key of the sequence up to which entries were delivered
---   sequence   sequence of the entry
---   queue      queue
---   …          payloads
+-- Takes
+--   prefix     string  prefix of the Sidekiq's keys
+--   delivered  string  key of the sequence up to which entries were delivered
+--   sequence   number  sequence of the entry
+--   queue      string  queue
+--   payloads   list of string
 --
--- Returns  1, or 0 if the entry was delivered before
+-- Returns  true, or false if the entry was delivered before
 
-local prefix, delivered, sequence, queue = unpack(ARGV, 1, 4)
+local args = cmsgpack.unpack(ARGV[1])
+local payloads = args.payloads
 local call = redis.call
 
-if tonumber(call('GET', delivered) or 0) >= tonumber(sequence) then return 0 end
-for first = 5, #ARGV, 4000 do
-  call('LPUSH', prefix .. 'queue:' .. queue, unpack(ARGV, first, math.min(first + 3999, #ARGV)))
+if tonumber(call('GET', args.delivered) or 0) >= args.sequence then return cmsgpack.pack(false) end
+for first = 1, #payloads, 4000 do
+  call('LPUSH', args.prefix .. 'queue:' .. args.queue, unpack(payloads, first, math.min(first + 3999, #payloads)))
 end
-call('SADD', prefix .. 'queues', queue)
-call('SET', delivered, sequence)
-return 1
+call('SADD', args.prefix .. 'queues', args.queue)
+call('SET', args.delivered, string.format('%d', args.sequence))
+return cmsgpack.pack(true)

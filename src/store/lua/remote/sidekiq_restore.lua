@@ -1,21 +1,19 @@
 -- Puts the jobs of an outbox entry back into their source, once: an entry that is sent again, or
 -- late, changes nothing.
 --
--- ARGV
---   restored  key of the sequence up to which entries were put back
---   sequence  sequence of the entry
---   words     number of words that describe the source, then the words (`sidekiq/restore`)
---   …         jobs, as `tenant, text, …`
+-- Takes
+--   restored  string  key of the sequence up to which entries were put back
+--   sequence  number  sequence of the entry
+--   words     list of string  words that describe the source (`sidekiq/restore`)
+--   jobs      list of string  jobs, as `tenant, text, …`
 --
--- Returns  1; 0 if the entry was put back before; -1 if another process holds the gem's locks
+-- Returns  true, also if the entry was put back before; false if another process holds the gem's
+--          locks
 
 local restore = require('sidekiq/restore').restore
 
-local restored, sequence, words = unpack(ARGV, 1, 3)
-words = tonumber(words)
-if tonumber(redis.call('GET', restored) or 0) >= tonumber(sequence) then return 0 end
-local source, jobs = {unpack(ARGV, 4, 3 + words)}, {}
-for place = 4 + words, #ARGV do jobs[#jobs + 1] = ARGV[place] end
-if not restore(redis.call, source, jobs) then return -1 end
-redis.call('SET', restored, sequence)
-return 1
+local args = cmsgpack.unpack(ARGV[1])
+if tonumber(redis.call('GET', args.restored) or 0) >= args.sequence then return cmsgpack.pack(true) end
+if not restore(redis.call, args.words, args.jobs) then return cmsgpack.pack(false) end
+redis.call('SET', args.restored, string.format('%d', args.sequence))
+return cmsgpack.pack(true)
