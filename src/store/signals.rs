@@ -2,7 +2,7 @@
 //! depend on it.
 
 use super::address::Target;
-use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
+use super::connection::{Connection, reconnect_backoff};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +59,7 @@ pub(super) async fn listen(
     signals: broadcast::Sender<Signal>,
     stop: CancellationToken,
 ) {
-    let mut backoff = FIRST_BACKOFF;
+    let mut backoff = reconnect_backoff();
     let mut forbidden = false;
     loop {
         let pass_on = async {
@@ -79,7 +79,7 @@ pub(super) async fn listen(
                 }
             };
             forbidden = false;
-            backoff = FIRST_BACKOFF;
+            backoff.reset();
             // An error means that there are no receivers now, which is fine.
             _ = signals.send(Signal::Missed);
             let mut messages = connection.on_message();
@@ -102,9 +102,8 @@ pub(super) async fn listen(
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = stop.cancelled() => return,
         }
-        backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }
 }
