@@ -3,7 +3,7 @@
 //!
 //! The modules, from the bottom up; each one uses only modules listed before it:
 //!
-//! - [`clock`], [`backoff`] – system time and manual time; growing delays.
+//! - [`clock`] – system time and manual time; [`backoff`] – growing delays.
 //! - [`domain`] – jobs, tenants, plans and limits as data, and the arithmetic of fairness. Pure: no
 //!   I/O, no clock, no tokio.
 //! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests;
