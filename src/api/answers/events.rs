@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a list of events has beside its items.
+/// Members of a list of events beside its items.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct EventsPage<'a> {

@@ -1,4 +1,4 @@
-//! Members that lists have beside their items.
+//! Members of lists beside their items.
 
 use schemars::JsonSchema;
 use serde::Serialize;

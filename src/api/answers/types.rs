@@ -79,10 +79,29 @@ impl JsonSchema for Timestamp {
     }
 }
 
-/// Something of a job was deleted.
+/// A deletion of a job, or of a part of it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Deleted<'a> {
     pub deleted: bool,
     pub job_id: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::response;
+
+    #[test]
+    fn json_text_stays_as_it_is_stored() {
+        for (text, expected) in [(Some(r#"{"b":1.0,"a":"\u0041"}"#), r#"{"b":1.0,"a":"\u0041"}"#), (None, "null")] {
+            assert_eq!(response::in_order(&Json::parse(text)), expected);
+        }
+        assert_eq!(response::in_order(&Json::parse(Some("{"))), "null");
+    }
+
+    #[test]
+    fn a_timestamp_is_shown_in_utc() {
+        assert_eq!(response::in_order(&Timestamp(1_700_000_000_123)), "\"2023-11-14T22:13:20.123Z\"");
+    }
 }
