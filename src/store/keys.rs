@@ -28,12 +28,12 @@ impl Keys {
 
     /// String: id of the last entry of `events` that is summed in the activity buckets.
     pub(super) fn folded(&self) -> String {
-        self.key("did:at")
+        self.key("activity:at")
     }
 
     /// Hash: tenants' activity in a minute (`m`) or hour (`h`), numbered since the epoch.
     pub(super) fn activity(&self, letter: char, number: i64) -> String {
-        self.key(&format!("did:{letter}{number}"))
+        self.key(&format!("activity:{letter}{number}"))
     }
 
     /// Hash: numbers of jobs that ended in a minute, numbered since the epoch, by queue.
@@ -176,7 +176,7 @@ impl Keys {
     /// Hash: recent enqueues of limited tenants. Each hash covers `length` ms; `turn` is its number
     /// since the epoch.
     pub(super) fn enqueue_window(&self, length: u64, turn: u64) -> String {
-        self.key(&format!("books:{length}:{turn}"))
+        self.key(&format!("enqueues:{length}:{turn}"))
     }
 
     /// Hash: state of the whole store, such as versions and flags.
@@ -217,7 +217,7 @@ impl Keys {
 
     /// Sorted set: leased jobs; a member is the worker's name and the job's id.
     pub(super) fn leased(&self) -> String {
-        self.key("held")
+        self.key("leases:by_worker")
     }
 
     /// Sorted set: jobs that ended in a state, by the time they ended.

@@ -41,7 +41,7 @@ use tokio_util::task::TaskTracker;
 
 /// Schema version of the data in Redis. Data with another version is refused, because guessing its
 /// meaning could damage jobs.
-const SCHEMA: &str = "3";
+const SCHEMA: &str = "4";
 
 /// How long to wait for a connection after the start before giving up on removing old libraries.
 const TIDY_WITHIN: Duration = Duration::from_secs(600);

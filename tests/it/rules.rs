@@ -64,7 +64,7 @@ async fn a_rule_that_is_removed_drains() {
     work_off(&app.client, 510).await;
     eventually("nothing of it remains", async || app.redis.keys_with("plan:r").await.is_empty()).await;
     assert_eq!(app.redis.keys_with("fair:r:q:").await, Vec::<String>::new());
-    let low: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:low"]).await;
+    let low: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:low_water"]).await;
     assert_eq!(low, Vec::<String>::new());
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A count that disagrees with the leases.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Difference {
-    /// The kind of count: `slot`, `held`, `lease`, `active`, `blocked` or `tenant`.
+    /// The kind of count: `slot`, `worker`, `lease`, `active`, `blocked` or `tenant`.
     pub what: String,
     /// The owner of the count: a queue, a job, a set and a job, or a tenant and a state.
     pub name: String,

@@ -211,7 +211,7 @@ fn scores(what: Stored, name: &str) -> Vec<(&'static str, String)> {
     let names: &[&'static str] = match what {
         Stored::Job => &["due", "leases", "dead", "finished:completed", "finished:cancelled", "finished:discarded"],
         Stored::Queue => &["live", "starved"],
-        Stored::Tenant => &["caps"],
+        Stored::Tenant => &["limits:stopped"],
         Stored::Limit => &["limits", "wakes"],
         Stored::Rule => &[],
     };

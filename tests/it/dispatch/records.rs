@@ -90,7 +90,7 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
             "finished:",
             "tenants",
             "leases",
-            "held",
+            "leases:by_worker",
             "live",
             "due",
             "limit:",

@@ -85,7 +85,7 @@ async fn a_tenant_without_jobs_takes_no_memory() {
     assert_eq!(keys.iter().map(part).collect::<Vec<_>>(), ["busy", "held", "lane:held"], "{keys:?}");
     env.client.delete(&format!("/v1/jobs/{}", ids[2])).await.expect(200);
     assert_eq!(env.tenant_keys().await, Vec::<String>::new());
-    let low: Vec<String> = env.redis.command(&["HGETALL", "fg:{default}:low"]).await;
+    let low: Vec<String> = env.redis.command(&["HGETALL", "fg:{default}:low_water"]).await;
     assert_eq!(low, Vec::<String>::new(), "the planner does not watch the queue either");
     let staged: Option<String> = env.redis.command(&["HGET", "fg:{default}:state", "staged"]).await;
     assert_eq!(staged.as_deref(), Some("0"));

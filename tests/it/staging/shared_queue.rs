@@ -48,6 +48,6 @@ async fn a_draining_rule_does_not_stop_signals_of_the_other() {
     // The last rule removes the mark.
     let round = begin(&app, &rules[0]).await;
     store.promote("stays", &round.token, "default", 9).await.unwrap();
-    let left: Vec<String> = app.redis.command(&["HGETALL", "fg:{default}:low"]).await;
+    let left: Vec<String> = app.redis.command(&["HGETALL", "fg:{default}:low_water"]).await;
     assert_eq!(left, Vec::<String>::new());
 }

@@ -62,7 +62,7 @@ async fn refused_jobs_do_not_count_and_windows_expire() {
     assert_eq!(stats.at("/limits/max_enqueue_rate"), &json!({"limit": 1, "current": 1, "period": "PT1S"}));
     app.clock.advance(3_600_000);
     app.store().retain().await.unwrap();
-    assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "expired entries are removed");
+    assert_eq!(app.redis.keys_with("enqueues").await, Vec::<String>::new(), "expired entries are removed");
 }
 
 #[tokio::test]

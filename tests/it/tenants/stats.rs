@@ -62,7 +62,7 @@ async fn without_activity_counting_past_figures_are_null() {
     app.push(job("a")).await.expect(201);
     let held = app.fetch_for("a", 1).await;
     app.client.ack(&held[0]).await.expect(200);
-    for part in ["did:", "busy:", "noise"] {
+    for part in ["activity:", "busy:", "noise"] {
         assert_eq!(app.redis.keys_with(part).await, Vec::<String>::new(), "{part}");
     }
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);

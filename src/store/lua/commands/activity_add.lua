@@ -3,17 +3,17 @@
 -- A writer must name the last entry that is already in the sums. So each entry counts once,
 -- although several processes may try.
 --
--- did:hH    hash    tenant → `enqueued pushes completed failed ms` of hour H since the epoch; `*`
+-- activity:hH  hash    tenant → `enqueued pushes completed failed ms` of hour H since the epoch; `*`
 --                   is the sum of all
--- did:mM    hash    the same for minute M
+-- activity:mM  hash    the same for minute M
 -- busy:mM   zset    tenants of minute M by activity: one for each job and for each second of a
 --                   worker's time
 -- ended:mM  hash    queue → `completed discarded` of minute M
--- did:at    string  id of the last entry of `events` that is in the sums
+-- activity:at  string  id of the last entry of `events` that is in the sums
 --
 -- Takes
---   before   string  value that `did:at` must have, or '' if it must not exist
---   after    string  new value of `did:at`
+--   before   string  value that `activity:at` must have, or '' if it must not exist
+--   after    string  new value of `activity:at`
 --   minutes  list of
 --     minute   number
 --     hour     number
@@ -21,7 +21,7 @@
 --              the minute and the hour, and the score in `busy`
 --     queues   list of {string, string}  queues and their new values for the minute
 --
--- Returns  true, or false if `did:at` has another value
+-- Returns  true, or false if `activity:at` has another value
 
 local ctx = require('lib/context')
 local packed = require('lib/packed')
@@ -47,17 +47,17 @@ local function add_minute(bucket)
     if tenant.name ~= '*' then busy[#busy + 1], busy[#busy + 2] = int(tenant.score), tenant.name end
   end
   for place, queue in ipairs(bucket.queues) do queues[place * 2 - 1], queues[place * 2] = queue[1], queue[2] end
-  write('HSET', ctx.prefix .. 'did:m' .. minute, minutes, MINUTE_TTL)
-  write('HSET', ctx.prefix .. 'did:h' .. hour, hours, HOUR_TTL)
+  write('HSET', ctx.prefix .. 'activity:m' .. minute, minutes, MINUTE_TTL)
+  write('HSET', ctx.prefix .. 'activity:h' .. hour, hours, HOUR_TTL)
   write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_TTL)
   write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_TTL)
 end
 
 local function run()
   local args = packed.read()
-  if (call('GET', ctx.prefix .. 'did:at') or '') ~= args.before then return packed.write(false) end
+  if (call('GET', ctx.prefix .. 'activity:at') or '') ~= args.before then return packed.write(false) end
   for _, bucket in ipairs(args.minutes) do add_minute(bucket) end
-  call('SET', ctx.prefix .. 'did:at', args.after, 'PX', HOUR_TTL)
+  call('SET', ctx.prefix .. 'activity:at', args.after, 'PX', HOUR_TTL)
   return packed.write(true)
 end
 

@@ -32,7 +32,7 @@ local job_module = require('queue/job')
 local source = require('dispatch/source')
 local simple = require('dispatch/simple')
 local policy = require('dispatch/policy')
-local held = require('queue/held')
+local worker_leases = require('queue/worker_leases')
 local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
@@ -115,14 +115,14 @@ local function signal_planner(unmet)
     for _, queue in ipairs(request.served or {}) do asked[queue] = true end
   end
   for queue in pairs(asked) do
-    local low = call('HMGET', ctx.prefix .. 'low', 'm ' .. queue, 'd ' .. queue)
+    local low = call('HMGET', ctx.prefix .. 'low_water', 'mark ' .. queue, 'dry ' .. queue)
     if low[1] then
       local depth = queue_depth(queue)
       if depth < tonumber(low[1]) then
-        call('HSET', ctx.prefix .. 'low', 'm ' .. queue, '0')
+        call('HSET', ctx.prefix .. 'low_water', 'mark ' .. queue, '0')
         signal('low ' .. queue)
       end
-      if depth <= 0 and unmet[queue] and not low[2] then call('HSET', ctx.prefix .. 'low', 'd ' .. queue, ctx.now_text) end
+      if depth <= 0 and unmet[queue] and not low[2] then call('HSET', ctx.prefix .. 'low_water', 'dry ' .. queue, ctx.now_text) end
     end
   end
 end
@@ -139,7 +139,7 @@ local function lease(job, lane, request)
   job.visible_until = int(ctx.now + (request.visibility or number_in(job.visibility) or ctx.settings.visibility))
   if request.worker ~= '' then
     job.worker = request.worker
-    held.add(request.worker, job.id)
+    worker_leases.add(request.worker, job.id)
   end
   gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
   job_save(job)

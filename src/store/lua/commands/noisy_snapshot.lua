@@ -162,7 +162,7 @@ local function is_active(first, last)
   -- A tenant may have been exempted by an operator although nothing is counted.
   if not ctx.state.throttled and call('EXISTS', ctx.prefix .. 'noise') == 0 then return false end
   local alive = {ctx.prefix .. 'tenants', ctx.prefix .. 'noise'}
-  for minute = first, last do alive[#alive + 1] = ctx.prefix .. 'did:m' .. int(minute) end
+  for minute = first, last do alive[#alive + 1] = ctx.prefix .. 'activity:m' .. int(minute) end
   return call('EXISTS', unpack(alive)) > 0
 end
 

@@ -24,7 +24,7 @@ local function run()
     call('HSET', BOUNDS, queue, args.bound)
   else
     call('HDEL', BOUNDS, queue)
-    call('HDEL', ctx.prefix .. 'pressed', queue)
+    call('HDEL', ctx.prefix .. 'bounds:reported', queue)
   end
   local number = call('HLEN', BOUNDS)
   if number > 0 then call('HSET', ctx.prefix .. 'state', 'bounded', number) else call('HDEL', ctx.prefix .. 'state', 'bounded') end

@@ -105,10 +105,10 @@ end
 
 -- Deletes enqueue windows that no longer count (`limits/enqueue_window`).
 local function retain_windows()
-  local over = call('ZRANGEBYSCORE', ctx.prefix .. 'books:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
+  local over = call('ZRANGEBYSCORE', ctx.prefix .. 'enqueues:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
   if #over == 0 then return 0 end
-  call('ZREM', ctx.prefix .. 'books:at', unpack(over))
-  for _, place in ipairs(over) do call('UNLINK', ctx.prefix .. 'books:' .. place) end
+  call('ZREM', ctx.prefix .. 'enqueues:at', unpack(over))
+  for _, place in ipairs(over) do call('UNLINK', ctx.prefix .. 'enqueues:' .. place) end
   return #over
 end
 
@@ -136,7 +136,8 @@ end
 
 local function forget_queue(queue)
   call('UNLINK', ctx.prefix .. 'counts:' .. queue)
-  for _, name in ipairs({'queues', 'idle', 'pressed', 'low'}) do call('HDEL', ctx.prefix .. name, queue) end
+  for _, name in ipairs({'queues', 'idle', 'bounds:reported'}) do call('HDEL', ctx.prefix .. name, queue) end
+  for _, field in ipairs({'mark ', 'dry ', 'levels '}) do call('HDEL', ctx.prefix .. 'low_water', field .. queue) end
   call('SREM', ctx.prefix .. 'limited', queue)
   call('ZREM', ctx.prefix .. 'starved', queue)
 end
@@ -197,7 +198,7 @@ local function run()
   local args = packed.read()
   limit = args.limit
   local handled = math.max(retain_finished(args.max_finished), retain_dead(args.max_dead), retain_workflows(args.max_finished),
-    retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'), retain_windows())
+    retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'limits:stopped'), retain_windows())
   retain_queues(args.max_idle)
   if ctx.events > args.max_events then handled = math.max(handled, trim_events(args.max_events)) end
   commit()

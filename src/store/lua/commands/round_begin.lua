@@ -74,7 +74,7 @@ end
 local function is_low(rule, queues)
   for _, queue in ipairs(queues) do
     local waiting, unknown = staging.waiting(staging_open(rule, queue))
-    if waiting + unknown > 0 and (call('HGET', ctx.prefix .. 'low', 'm ' .. queue) or '0') == '0' then return true end
+    if waiting + unknown > 0 and (call('HGET', ctx.prefix .. 'low_water', 'mark ' .. queue) or '0') == '0' then return true end
   end
   return false
 end

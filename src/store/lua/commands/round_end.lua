@@ -49,7 +49,7 @@ local function run()
       -- A planner that wants no signal leaves the mark to other rules of that queue.
       local waiting, unknown = staging.waiting(fair)
       if mark.low > 0 and waiting + unknown > 0 then
-        call('HSET', ctx.prefix .. 'low', 'm ' .. mark.queue, mark.low)
+        call('HSET', ctx.prefix .. 'low_water', 'mark ' .. mark.queue, mark.low)
       end
     end
     -- Idle rules hold no lock, so that any process can plan them when jobs arrive.

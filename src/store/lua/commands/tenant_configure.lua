@@ -4,7 +4,7 @@
 --                       run time
 -- tenancy:file  set     tenants of the file
 -- quotas        hash    `tenants/quotas`
--- rouse         string  cursor of the tick over `caps` (`commands/tick`), set if limits of tiers
+-- limits:stopped:at  string  cursor of the tick over `limits:stopped` (`commands/tick`), set if limits of tiers
 --                       change
 --
 -- Takes
@@ -100,7 +100,7 @@ local function seed(file)
   local tiers = file.tiers
   if (call('HGET', QUOTAS, '*') or '') ~= tiers then
     if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
-    call('SET', ctx.prefix .. 'rouse', '0') -- the tick examines them in portions
+    call('SET', ctx.prefix .. 'limits:stopped:at', '0') -- the tick examines them in portions
   end
   if file.fits_default then count_default() end
   local kept = {}

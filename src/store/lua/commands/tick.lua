@@ -45,11 +45,11 @@ local function run()
   handled = math.max(handled, workflows.run_deferred(limit))
   -- Limits of tiers changed: examines the lanes that wait for limits of tenants, a portion per
   -- call.
-  local cursor = call('GET', ctx.prefix .. 'rouse')
+  local cursor = call('GET', ctx.prefix .. 'limits:stopped:at')
   if cursor then
-    local found = call('ZSCAN', ctx.prefix .. 'caps', cursor, 'COUNT', 200)
+    local found = call('ZSCAN', ctx.prefix .. 'limits:stopped', cursor, 'COUNT', 200)
     for position = 1, #found[2], 2 do call('ZADD', job_module.WAKES, ctx.now_text, found[2][position]) end
-    if found[1] == '0' then call('UNLINK', ctx.prefix .. 'rouse') else call('SET', ctx.prefix .. 'rouse', found[1]) end
+    if found[1] == '0' then call('UNLINK', ctx.prefix .. 'limits:stopped:at') else call('SET', ctx.prefix .. 'limits:stopped:at', found[1]) end
   end
   local all_awake = wake_due()
   report_starved()

@@ -82,7 +82,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   call('HINCRBY', limit.name .. ':at', 'w ' .. queue, '1')
   call('HINCRBY', limit.name, 'w', '1')
   call('HINCRBY', ctx.prefix .. 'state', 'parked', '1')
-  if is_cap(limit.key) then call('ZADD', ctx.prefix .. 'caps', ctx.now_text, limit.key) end
+  if is_cap(limit.key) then call('ZADD', ctx.prefix .. 'limits:stopped', ctx.now_text, limit.key) end
   limit.waiting = limit.waiting + 1
   if at then park.wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))

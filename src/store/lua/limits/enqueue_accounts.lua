@@ -1,8 +1,8 @@
 -- Counts the enqueues of limited tenants, and stores their windows (`limits/enqueue_window`).
 --
 -- key        type  meaning
--- books:L:N  hash  tenant → window, in the N-th interval of L ms; L is at least twice the period
--- books:at   zset  `L:N` by the time at which the hash can be removed
+-- enqueues:L:N  hash  tenant → window, in the N-th interval of L ms; L is at least twice the period
+-- enqueues:at   zset  `L:N` by the time at which the hash can be removed
 --
 -- A window that is not in the hash of the current interval is in that of the previous interval, or
 -- does not exist: older entries have no effect any more. So hashes are removed as a whole, and no
@@ -87,7 +87,7 @@ end
 
 -- Returns the windows of tenants in the N-th interval of a length; false for each that is missing.
 local function windows_read(names, length, number)
-  local key = ctx.prefix .. 'books:' .. int(length) .. ':' .. int(number)
+  local key = ctx.prefix .. 'enqueues:' .. int(length) .. ':' .. int(number)
   if #names <= PORTION then return call('HMGET', key, unpack(names)) end
   local found = {}
   for first = 1, #names, PORTION do
@@ -164,8 +164,8 @@ on_commit('enqueue_rates', function()
   for length, words in pairs(groups) do
     local number = math.floor(now / length)
     local place = int(length) .. ':' .. int(number)
-    send('HSET', ctx.prefix .. 'books:' .. place, words)
-    call('ZADD', ctx.prefix .. 'books:at', int((number + 2) * length), place)
+    send('HSET', ctx.prefix .. 'enqueues:' .. place, words)
+    call('ZADD', ctx.prefix .. 'enqueues:at', int((number + 2) * length), place)
   end
 end)
 

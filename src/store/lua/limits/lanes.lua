@@ -12,7 +12,7 @@
 -- parked:Q         hash  lane → the limit that it waits for
 -- asleep:Q:T       set   waiting lanes of tenant T
 -- awake:Q:T        set   ready lanes of tenant T under limits, if tenants do not take turns
--- caps             zset  limits of tenants that stopped a job, by time
+-- limits:stopped   zset  limits of tenants that stopped a job, by time
 -- wakes            zset  limits by the time at which lanes that wait for them are examined
 -- limits           zset  limits by last use
 -- limited          set   queues with a limit of their own

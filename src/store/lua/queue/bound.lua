@@ -4,7 +4,7 @@
 -- bounds         hash  queue → `maximum strategy mark warning`: the strategy is reject, block or
 --                      drop_oldest; producers are warned above the depth `mark`, which is the part
 --                      `warning` of the maximum
--- pressed        hash  queue → w (producers were warned) or r (refused); each change is reported
+-- bounds:reported  hash  queue → w (producers were warned) or r (refused); each change is reported
 --                      once
 -- state.bounded        number of queues with a bound; missing if there are none
 
@@ -47,8 +47,8 @@ local function depth_of(queue)
 end
 
 local function report(bound, event, letter, depth, more)
-  if call('HGET', ctx.prefix .. 'pressed', bound.queue) == letter then return end
-  if letter then call('HSET', ctx.prefix .. 'pressed', bound.queue, letter) else call('HDEL', ctx.prefix .. 'pressed', bound.queue) end
+  if call('HGET', ctx.prefix .. 'bounds:reported', bound.queue) == letter then return end
+  if letter then call('HSET', ctx.prefix .. 'bounds:reported', bound.queue, letter) else call('HDEL', ctx.prefix .. 'bounds:reported', bound.queue) end
   emit('backpressure.' .. event, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
     .. int(bound.most) .. ',"strategy":"' .. bound.strategy .. '"' .. (more or ''))
 end

@@ -5,7 +5,7 @@
 --                    orders priorities only within each tenant, it holds the jobs of all
 --                    priorities, ordered by its lanes
 -- fair:R:Q:pP  hash  the fair queue of another priority P; deleted with its last job
--- low          hash  `staging/plan`
+-- low_water    hash  `staging/plan`
 --
 -- The base is always opened first. Its hash also has values of R and Q as a whole: jobs (of all
 -- priorities), aim and aimed, and
@@ -90,14 +90,14 @@ end
 local function staging_flushed(fair, has_begun, has_ended)
   if has_ended then
     -- Other rules may have jobs staged for the same queue, so rules are counted.
-    if call('HINCRBY', ctx.prefix .. 'low', 'n ' .. fair.queue, '-1') <= 0 then
-      call('HDEL', ctx.prefix .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue, 'n ' .. fair.queue)
+    if call('HINCRBY', ctx.prefix .. 'low_water', 'levels ' .. fair.queue, '-1') <= 0 then
+      call('HDEL', ctx.prefix .. 'low_water', 'mark ' .. fair.queue, 'dry ' .. fair.queue, 'levels ' .. fair.queue)
     end
     call('HINCRBY', ctx.prefix .. 'state', 'staged', '-1')
   elseif has_begun then
     call('HINCRBY', ctx.prefix .. 'state', 'staged', '1')
-    call('HINCRBY', ctx.prefix .. 'low', 'n ' .. fair.queue, '1')
-    call('HSETNX', ctx.prefix .. 'low', 'm ' .. fair.queue, '0')
+    call('HINCRBY', ctx.prefix .. 'low_water', 'levels ' .. fair.queue, '1')
+    call('HSETNX', ctx.prefix .. 'low_water', 'mark ' .. fair.queue, '0')
   end
   -- If tenants waited before, rounds run already. The first tenant of unknown weight still needs a
   -- round at once, which asks the webhook.

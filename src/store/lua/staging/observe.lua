@@ -29,7 +29,7 @@ end
 local function observe(rule, queue)
   local base, health = staging_open(rule, queue), queue_health(queue)
   local taken, active = unpack(call('HMGET', ctx.prefix .. 'counts:' .. queue, 'taken', 'active'))
-  local dry = call('HGET', ctx.prefix .. 'low', 'd ' .. queue)
+  local dry = call('HGET', ctx.prefix .. 'low_water', 'dry ' .. queue)
   local waiting, weight, tenants, unknown = 0, 0, -base.repeats, 0
   for _, fair in ipairs(staging.levels(base)) do
     waiting, weight, unknown = waiting + fair.n, weight + fair.w, unknown + fair.u

@@ -2,12 +2,12 @@
 --
 -- plan:R         hash  settings of rule R (`commands/rules`) and its counters (docs/storage.md)
 -- plan:R:queues  zset  main queues with staged jobs, by the round that last examined them
--- low            hash  by main queue Q: see below
+-- low_water      hash  by main queue Q: see below
 --
--- Fields of `low`:
---   m Q  depth below which a planner wants a signal
---   d Q  time since when workers find Q empty although jobs are staged for it
---   n Q  number of rules with tenants that wait for Q
+-- Fields of `low_water`:
+--   mark Q    depth below which a planner wants a signal
+--   dry Q     time since when workers find Q empty although jobs are staged for it
+--   levels Q  number of rules with tenants that wait for Q
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')

@@ -78,10 +78,10 @@ end
 
 -- Adds the time in which workers have found the queue empty, which ends now, to the rule's waste.
 local function add_waste()
-  local dry = call('HGET', ctx.prefix .. 'low', 'd ' .. queue)
+  local dry = call('HGET', ctx.prefix .. 'low_water', 'dry ' .. queue)
   if dry and promoted > 0 then
     call('HINCRBY', plan.key, 'wasted', int(math.max(ctx.now - tonumber(dry), 0)))
-    call('HDEL', ctx.prefix .. 'low', 'd ' .. queue)
+    call('HDEL', ctx.prefix .. 'low_water', 'dry ' .. queue)
   end
 end
 

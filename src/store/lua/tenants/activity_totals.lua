@@ -18,7 +18,7 @@ local function activity_totals_of(letter, names, first, last, part)
   for place = 1, #names do totals[place] = {enqueued = 0, pushes = 0, completed = 0, failed = 0, worker_ms = 0} end
   for bucket = first, last do
     local share = bucket == first and part or 1
-    for place, text in ipairs(call('HMGET', ctx.prefix .. 'did:' .. letter .. int(bucket), unpack(names))) do
+    for place, text in ipairs(call('HMGET', ctx.prefix .. 'activity:' .. letter .. int(bucket), unpack(names))) do
       local at, total = 0, totals[place]
       for number in string.gmatch(text or '', '%d+') do
         at = at + 1

@@ -48,7 +48,7 @@ async fn no_key_of_an_idle_tenant_remains() {
     assert_eq!(env.work(10).await, shares(&[("ac:me", 3)]));
     env.neighbors.look("hand").await.unwrap();
     assert_eq!(env.redis.keys_with("tenants").await, Vec::<String>::new());
-    let keys = [env.redis.keys_with("did:").await, env.redis.keys_with("busy:").await].concat();
+    let keys = [env.redis.keys_with("activity:").await, env.redis.keys_with("busy:").await].concat();
     assert_eq!(keys.len(), 4, "{keys:?}");
     for key in keys {
         let left: i64 = env.redis.command(&["PTTL", &key]).await;
