@@ -61,8 +61,8 @@ need_luacheck() { command -v luacheck >/dev/null || install lua-check; }
 # promtool, which checks metrics. The Prometheus service of the package is not needed.
 need_promtool() { command -v promtool >/dev/null || install prometheus; }
 
-# binary release|debug|dist: prints the path of the built program. The profile `dev` is in debug.
-binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
+# binary release|debug|dist [NAME]: prints the path of a built program, by default fairgate. The profile `dev` is in debug.
+binary() { echo "${CARGO_TARGET_DIR:-target}/$1/${2:-fairgate}"; }
 
 # serve [arguments]: builds fairgate and starts it with a private Redis on a free loopback port. Sets
 # url and data, a temporary directory. On exit, the server is stopped and the directory removed.
@@ -72,7 +72,7 @@ serve() {
     need_cc
     need_redis
     say "building fairgate"
-    cargo build --locked
+    cargo build --locked --bin fairgate
     data=$(mktemp -d)
     server=
     trap stop_serving EXIT

@@ -1,6 +1,5 @@
 //! Commands. Standard output is for data, standard error for messages.
 
-mod bench;
 mod check;
 mod debug;
 mod doctor;
@@ -65,7 +64,6 @@ enum Command {
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
-    Bench(bench::Bench),
 }
 
 /// Settings that all commands share.
@@ -148,7 +146,6 @@ pub fn run() -> ExitCode {
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),
-        Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// The folders with the source of a program.
+const PROGRAMS: [&str; 2] = ["src", "benches"];
+
 fn sources(directory: &Path, ending: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -149,23 +152,23 @@ fn only_few_send_requests_and_know_nothing_else() {
 /// Control characters separate the values of stored texts. Only the codecs spell them.
 #[test]
 fn only_the_codecs_know_separators() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let allowed = [
-        "store/codec/wire.rs",
-        "store/lua/lib/wire.lua",
-        "store/lua/lib/record.lua",
-        "store/lua/lib/event.lua",
+        "src/store/codec/wire.rs",
+        "src/store/lua/lib/wire.lua",
+        "src/store/lua/lib/record.lua",
+        "src/store/lua/lib/event.lua",
         // Placeholders in the template of a payload, and the separator within the name of a tenant's worker.
-        "domain/job/sidekiq.rs",
-        "domain/tenant/scope.rs",
-        // The lower bound that promotion is compared with, which does nothing but the writes.
-        "cli/bench/raw_promotion.lua",
+        "src/domain/job/sidekiq.rs",
+        "src/domain/tenant/scope.rs",
+        // The ceiling that promotion is compared with, which does nothing but the writes.
+        "benches/raw_promotion.lua",
     ];
     let in_rust = ["1a", "1c", "1d", "1e", "1f"].map(|code| [format!("\\u{{{code}}}"), format!("\\x{code}")]).concat();
     let in_lua = ["26", "28", "29", "30", "31"].map(|code| [format!("\\{code}"), format!("\\0{code}")]).concat();
     for (ending, spellings) in [("rs", in_rust), ("lua", in_lua)] {
-        for (path, text) in sources(&root, ending) {
-            let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        for (path, text) in PROGRAMS.iter().flat_map(|folder| sources(&root.join(folder), ending)) {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
             let line = text.lines().find(|line| spellings.iter().any(|spelling| line.contains(spelling)));
             assert!(line.is_none() || allowed.contains(&name), "{name} spells a separator: {line:?}");
         }
@@ -237,11 +240,23 @@ fn keys_are_compared_in_constant_time() {
 
 #[test]
 fn files_stay_small() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for (path, text) in sources(&root, "rs") {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (path, text) in PROGRAMS.iter().flat_map(|folder| sources(&root.join(folder), "rs")) {
         let lines = text.lines().count();
         assert!(lines <= 400, "{} has {lines} lines: split it", path.display());
     }
+}
+
+/// The manifest names the benchmarks, but the image is built without their source.
+#[test]
+fn the_image_is_built_without_the_benchmarks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    assert!(!read(".dockerignore").contains("benches"));
+    let (dockerfile, build) = (read("deploy/Dockerfile"), "cargo build --profile dist --locked");
+    assert_eq!(dockerfile.matches(build).count(), 2);
+    assert_eq!(dockerfile.matches(&format!("{build} --bin fairgate ")).count(), 1);
+    assert_eq!(dockerfile.matches(&format!("{build} --bin fairgate\n")).count(), 1);
 }
 
 /// The image is built from few files; every file that is compiled in must be among them.

@@ -6,6 +6,7 @@ mod api;
 mod architecture;
 mod auth;
 mod background;
+mod benches;
 mod cli;
 mod conformance;
 mod crons;

@@ -272,10 +272,3 @@ fn doctor_checks_the_private_redis() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("appendonly is on, appendfsync everysec"), "{said}");
 }
-
-#[test]
-fn a_benchmark_starts_its_server_and_prints_figures() {
-    let directory = tempfile::tempdir().unwrap();
-    let output = fairgate(directory.path(), &["bench", "lone", "--samples", "500"]);
-    assert!(text(&output.stdout).contains("planned to plain"), "{}", text(&output.stderr));
-}
