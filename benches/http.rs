@@ -75,7 +75,7 @@ impl Http {
         // One job over HTTP makes Redis load the script that the raw call then uses.
         self.prefill(&servers, 1).await?;
         let (set, enqueue, tcp) =
-            (raw::Command::set(), raw::Command::enqueue(&servers)?, Transport::Tcp(servers.redis_port()?));
+            (raw::Command::set(), raw::Command::enqueue(&servers).await?, Transport::Tcp(servers.redis_port()?));
         for _ in 0..TURNS {
             report.raw_set.add(self.raw(&servers, "raw SET", &set, tcp).await?);
             report.raw_set_unix.add(self.raw(&servers, "raw SET, unix socket", &set, Transport::UnixSocket).await?);

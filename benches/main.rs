@@ -17,6 +17,7 @@ mod http;
 mod idle;
 mod idle_latency;
 mod load;
+mod monitor;
 mod noisy;
 mod planner;
 mod process;

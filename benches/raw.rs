@@ -2,11 +2,13 @@
 
 use crate::fixture::new_job;
 use crate::load::Measured;
-use crate::resp::{Reply, Resp};
+use crate::monitor::Monitor;
 use crate::scenario::JOB;
 use crate::servers::Servers;
 use anyhow::{Context, bail, ensure};
-use fairgate::store;
+use fairgate::clock::Clock;
+use fairgate::domain::job::NewJob;
+use fairgate::store::{self, Enqueued};
 use fairgate::telemetry::StoreMetrics;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -44,28 +46,37 @@ impl Command {
     }
 
     /// The store's call that enqueues a single job, each time with another id.
-    pub fn enqueue(servers: &Servers) -> anyhow::Result<Command> {
+    pub async fn enqueue(servers: &Servers) -> anyhow::Result<Command> {
         let job = new_job(JOB)?;
         let id = job.id.clone();
+        let mut words = Self::observe(servers, job).await?;
+        // Only the id in the job's keys varies; the id in the envelope stays, with the same length.
+        let place =
+            words.iter().position(|word| word == id.as_bytes()).context("the enqueue call contains no job id")?;
+        words[place] = format!("01946000-0000-7000-8000-{RANDOM}").into_bytes();
+        Ok(Command { words })
+    }
+
+    /// Enqueues a job and returns the call that Redis received for it.
+    async fn observe(servers: &Servers, job: NewJob) -> anyhow::Result<Vec<Vec<u8>>> {
         let options = store::Options {
             address: store::Address::unix(servers.socket()),
             namespace: "default".to_owned(),
             call_timeout: Duration::from_secs(5),
             wait_replicas: 0,
             wait_replicas_timeout: Duration::from_secs(1),
-            clock: fairgate::clock::Clock::System,
+            clock: Clock::System,
             settings: store::Settings::default(),
         };
         let stop = CancellationToken::new();
         let store = store::Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
-        let mut words = store.enqueue_words(job);
+        let mut monitor = Monitor::start(servers.redis()?)?;
+        let id = job.id.clone();
+        // No plan rule exists, so their version is empty.
+        let answer = store.enqueue(vec![job], "".into()).await?;
         stop.cancel();
-        // Only the id in the job's keys varies; the id in the envelope stays, with the same length.
-        let place =
-            words.iter().position(|word| word == id.as_bytes()).context("the enqueue call contains no job id")?;
-        check(&mut servers.redis()?, &words)?;
-        words[place] = format!("01946000-0000-7000-8000-{RANDOM}").into_bytes();
-        Ok(Command { words })
+        ensure!(matches!(answer, Enqueued::Stored(_)), "the job was not stored: {answer:?}");
+        monitor.find(|words| words.iter().any(|word| word == id.as_bytes()))
     }
 
     /// Sends the command with many clients for about `seconds` on an empty Redis.
@@ -104,16 +115,6 @@ impl Command {
             bail!("redis-benchmark failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         read_row(&text, requests).with_context(|| format!("cannot parse the output of redis-benchmark: {text}"))
-    }
-}
-
-/// Sends a call once, so that an error is reported with its reason.
-fn check(redis: &mut Resp, words: &[Vec<u8>]) -> anyhow::Result<()> {
-    let reply = redis.call(words).context("Redis rejected the enqueue call")?;
-    let Reply::List(answers) = &reply else { bail!("unexpected reply to the enqueue call: {reply:?}") };
-    match answers.first() {
-        Some(Reply::Text(answer)) if answer.starts_with("ok") => Ok(()),
-        _ => bail!("unexpected reply to the enqueue call: {reply:?}"),
     }
 }
 

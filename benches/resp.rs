@@ -39,6 +39,11 @@ impl Resp {
             command.extend_from_slice(b"\r\n");
         }
         self.stream.get_mut().write_all(&command)?;
+        self.next()
+    }
+
+    /// Waits for the next reply. After `MONITOR`, each command of a client is one.
+    pub fn next(&mut self) -> anyhow::Result<Reply> {
         read(&mut self.stream)
     }
 

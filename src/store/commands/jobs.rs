@@ -277,24 +277,6 @@ impl Store {
         Ok(Enqueued::Stored(records))
     }
 
-    /// Returns the arguments of the call that enqueues a single job, for benchmarks that call Redis
-    /// directly.
-    pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
-        let mut command = redis::cmd("FCALL");
-        command.arg(ENQUEUE.function);
-        push_requests(
-            &self.core,
-            &mut command,
-            &[EnqueueRequest { jobs: vec![job], op: String::new(), rules: "".into() }],
-            false,
-        );
-        let word = |word: redis::Arg<&[u8]>| match word {
-            redis::Arg::Simple(bytes) => Some(bytes.to_vec()),
-            _ => None, // cursors, which script calls do not have
-        };
-        command.args_iter().filter_map(word).collect()
-    }
-
     /// Returns a job in its current state.
     pub async fn job(&self, id: &str) -> Result<Option<Record>, Error> {
         Ok(self.jobs(&[id.to_owned()]).await?.pop())
