@@ -2,10 +2,10 @@
 
 use super::context::HandlerState;
 use super::error::ApiError;
-use crate::domain::escape::decode;
 use crate::domain::invalid::Invalid;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 /// The id or name in a path, percent-decoded.
 pub(super) struct PathParam(pub(super) String);
@@ -15,7 +15,8 @@ impl FromRequestParts<HandlerState> for PathParam {
 
     async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ApiError> {
         let (route, path) = (state.context.route, parts.uri.path());
-        String::from_utf8(decode(parameter_of(route, path))).map(PathParam).map_err(|_| {
+        let decoded = percent_decode_str(parameter_of(route, path)).decode_utf8();
+        decoded.map(|text| PathParam(text.into_owned())).map_err(|_| {
             let field = ["name", "key"].into_iter().find(|name| route.contains(&format!("{{{name}}}"))).unwrap_or("id");
             Invalid::field(field, "percent-encoded UTF-8", path).into()
         })

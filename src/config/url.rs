@@ -1,5 +1,6 @@
 //! URL of a Redis: a server, a socket, sentinels or a cluster.
 
+use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -215,14 +216,12 @@ fn parse_host(text: &str, default_port: u16) -> Option<Host> {
 /// Decodes percent-encoding; `None` for an empty text.
 fn decode(text: &str) -> Result<Option<String>, Refused> {
     let refused = || Refused::new("a URL whose % signs are followed by two hexadecimal digits");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16)).ok_or_else(refused);
-        bytes.push(if byte == b'%' { (digit()? * 16 + digit()?) as u8 } else { byte });
+    let is_code = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(refused());
     }
-    let decoded = String::from_utf8(bytes).map_err(|_| refused())?;
-    Ok(Some(decoded).filter(|decoded| !decoded.is_empty()))
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| refused())?;
+    Ok(Some(decoded.into_owned()).filter(|decoded| !decoded.is_empty()))
 }
 
 #[cfg(test)]
@@ -277,6 +276,9 @@ mod tests {
             "redis://[::g]",
             "redis://:p%zz@h",
             "redis://:p%f@h",
+            "redis://:p%%41@h",
+            "redis://:p%+f@h",
+            "redis://:p%ff@h",
             "unix://r.sock",
             "unix:///s?x=1",
             "redis+sentinel://a:1",
