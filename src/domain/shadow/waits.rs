@@ -1,4 +1,7 @@
 //! A histogram of waits with logarithmic buckets and an error of at most two percent.
+//!
+//! It is sparse, because shadow mode keeps two for each of thousands of tenants, and its old values
+//! fade. `hdrhistogram`, which the benchmarks use, takes some 50 KiB for each and keeps them forever.
 
 use std::collections::BTreeMap;
 
