@@ -3,7 +3,7 @@
 //!
 //! The modules, from the bottom up; each one uses only modules listed before it:
 //!
-//! - [`clock`] – system time and manual time.
+//! - [`clock`] – system time and manual time; [`backoff`] – growing delays.
 //! - [`domain`] – jobs, tenants, plans and limits as data, and the arithmetic of fairness. Pure: no
 //!   I/O, no clock, no tokio.
 //! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests;
@@ -30,6 +30,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod background;
+pub mod backoff;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum backoff in milliseconds; short, because nothing is promoted meanwhile.
-const LONGEST_MS: i64 = 5_000;
+/// Maximum delay of the breaker; short, because nothing is promoted meanwhile.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Holds back requests to a server that is down or asked to be left alone.
 pub struct RequestGuard {
@@ -31,7 +31,7 @@ struct Memory {
 impl RequestGuard {
     /// Creates the guard of requests to a main queue for one purpose.
     pub fn new(name: &str, purpose: &'static str, clock: Clock) -> RequestGuard {
-        let breaker = Breaker::within(LONGEST_MS);
+        let breaker = Breaker::within(LONGEST);
         let memory = Memory { breaker, busy_until: None, trouble: None, errors: 0 };
         RequestGuard { name: name.to_owned(), purpose, clock, memory: Mutex::new(memory) }
     }

@@ -1,17 +1,20 @@
 //! A circuit breaker: after repeated failures it blocks requests for a while, then lets one request
 //! probe. Time is an argument.
 
+use crate::backoff::Backoff;
+use std::time::Duration;
+
 /// Number of failures in a row that open the breaker.
 const FAILURES: u32 = 5;
-/// Initial and default maximum time for which it stays open, in milliseconds; each failed probe
-/// doubles it.
-const BACKOFF_MS: (i64, i64) = (1_000, 60_000);
+/// Initial and default maximum time for which it stays open; each failed probe doubles it.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A circuit breaker; initially closed.
 #[derive(Debug)]
 pub struct Breaker {
-    /// Maximum time for which it stays open, in milliseconds.
-    longest_ms: i64,
+    /// Times for which it stays open.
+    backoff: Backoff,
     /// Number of failures in a row, while closed.
     failures: u32,
     open: Option<Open>,
@@ -19,14 +22,14 @@ pub struct Breaker {
 
 impl Default for Breaker {
     fn default() -> Self {
-        Breaker::within(BACKOFF_MS.1)
+        Breaker::within(LONGEST)
     }
 }
 
 #[derive(Debug)]
 struct Open {
     since_ms: i64,
-    backoff_ms: i64,
+    delay_ms: i64,
     /// True while a probe is in progress.
     probing: bool,
 }
@@ -59,9 +62,9 @@ impl State {
 }
 
 impl Breaker {
-    /// Creates a breaker that tries again after at most `longest_ms` milliseconds.
-    pub fn within(longest_ms: i64) -> Breaker {
-        Breaker { longest_ms, failures: 0, open: None }
+    /// Creates a breaker that tries again after at most `longest`.
+    pub fn within(longest: Duration) -> Breaker {
+        Breaker { backoff: Backoff::new(SHORTEST, longest), failures: 0, open: None }
     }
 
     /// Requests permission to send a request. An error is the number of milliseconds until the next
@@ -78,23 +81,22 @@ impl Breaker {
 
     /// Records a success, which closes the breaker regardless of the sender.
     pub fn succeeded(&mut self) {
-        *self = Breaker::within(self.longest_ms);
+        self.backoff.reset();
+        (self.failures, self.open) = (0, None);
     }
 
     /// Records a failure. A late result from before the breaker opened is ignored.
     pub fn failed(&mut self, pass: Pass, now_ms: i64) {
-        match (&mut self.open, pass) {
-            (Some(open), Pass::Probe) => {
-                let backoff_ms = (open.backoff_ms * 2).min(self.longest_ms);
-                *open = Open { since_ms: now_ms, backoff_ms, probing: false };
-            }
-            (Some(_), Pass::Regular) => {}
-            (None, _) => {
+        let opens = match &self.open {
+            Some(_) => pass == Pass::Probe,
+            None => {
                 self.failures += 1;
-                if self.failures >= FAILURES {
-                    self.open = Some(Open { since_ms: now_ms, backoff_ms: BACKOFF_MS.0, probing: false });
-                }
+                self.failures >= FAILURES
             }
+        };
+        if opens {
+            let delay_ms = self.backoff.next_delay().as_millis() as i64;
+            self.open = Some(Open { since_ms: now_ms, delay_ms, probing: false });
         }
     }
 
@@ -123,9 +125,9 @@ impl Breaker {
 
 impl Open {
     /// Returns the remaining wait. If the clock stepped back, the wait is over, so that it never
-    /// exceeds the backoff.
+    /// exceeds the delay.
     fn wait_ms(&self, now_ms: i64) -> i64 {
-        if now_ms < self.since_ms { 0 } else { (self.since_ms + self.backoff_ms - now_ms).max(0) }
+        if now_ms < self.since_ms { 0 } else { (self.since_ms + self.delay_ms - now_ms).max(0) }
     }
 }
 

@@ -49,8 +49,9 @@ fn the_domain_is_pure() {
 }
 
 /// The modules of the program from the bottom up: each uses only those before it.
-const LAYERS: [&str; 20] = [
+const LAYERS: [&str; 21] = [
     "clock",
+    "backoff",
     "domain",
     "auth",
     "config",

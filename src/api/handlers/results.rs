@@ -6,6 +6,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::Query;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
+use crate::backoff::Backoff;
 use crate::domain::invalid::Invalid;
 use crate::domain::job::{Record, State as JobState};
 use crate::domain::json;
@@ -18,9 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) const LONGEST_WAIT_S: usize = 60;
 /// The default wait for a result, in seconds.
 const DEFAULT_WAIT_S: usize = 30;
-/// The first pause between two reads of a job whose result is awaited. Each pause is twice as long as the one before.
+/// The shortest and the longest pause between two reads of a job whose result is awaited.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between two reads.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of results that one request may read.
 pub(crate) const MOST_IDS: usize = 100;
@@ -40,7 +40,7 @@ pub(crate) async fn show(
         Some(other) => return Err(Invalid::field("wait", "true or false", other).into()),
     };
     waiting.set(longest_wait);
-    let (started, mut pause) = (Instant::now(), SHORTEST_PAUSE);
+    let (started, mut backoff) = (Instant::now(), Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE));
     loop {
         let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
         if has_ended(&record) {
@@ -55,8 +55,7 @@ pub(crate) async fn show(
             let error = ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
             return Err(error.with("job_id", &id).with("current_state", &record.state).retry_after(1));
         }
-        tokio::time::sleep(pause.min(longest_wait.saturating_sub(started.elapsed()))).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff.next_delay().min(longest_wait.saturating_sub(started.elapsed()))).await;
     }
 }
 

@@ -6,6 +6,7 @@ use super::confirmer::Confirmer;
 use super::sentinel::Sentinels;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
 use super::{Address, Confirmation, RawConnection, Target, sentinel_watch};
+use crate::backoff::Backoff;
 use crate::config::Host;
 use crate::store::error::{Error, Retry};
 use crate::telemetry::StoreMetrics;
@@ -18,8 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 /// How long callers wait for a lost connection. In a longer outage they fail at once.
 const PATIENCE: Duration = Duration::from_millis(500);
-pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// Returns the delays between attempts to connect.
+pub(super) fn reconnect_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_secs(1))
+}
 
 /// A handle to the connection; clones share it.
 #[derive(Clone)]
@@ -100,13 +104,12 @@ impl Connection {
         C: Fn(RawConnection) -> F,
         F: Future<Output = Result<(), Error>>,
     {
-        let (mut backoff, mut since) = (FIRST_BACKOFF, Instant::now());
+        let (mut backoff, mut since) = (reconnect_backoff(), Instant::now());
         let mut generation = 0;
         loop {
             match shared.open_session(generation + 1, &check).await {
                 Ok(session) => {
                     generation = session.generation;
-                    backoff = FIRST_BACKOFF;
                     if generation > 1 {
                         tracing::info!("reconnected to Redis");
                     }
@@ -129,14 +132,14 @@ impl Connection {
                         Status::Connected(_) => false,
                     });
                     tracing::debug!(%error, "cannot connect to Redis");
-                    tokio::select! {
-                        () = tokio::time::sleep(backoff) => {}
-                        () = stop.cancelled() => return,
-                    }
                     // Retry quickly while callers still wait for the connection, and back off
                     // afterwards.
-                    if since.elapsed() > PATIENCE {
-                        backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                    if since.elapsed() <= PATIENCE {
+                        backoff.reset();
+                    }
+                    tokio::select! {
+                        () = tokio::time::sleep(backoff.next_delay()) => {}
+                        () = stop.cancelled() => return,
                     }
                 }
             }
@@ -216,7 +219,7 @@ impl Connection {
         started: Instant,
     ) -> Result<Value, Error> {
         let deadline = started + self.shared.deadline;
-        let (mut failed, mut again, mut pause) = (0, false, FIRST_PAUSE);
+        let (mut failed, mut again, mut backoff) = (0, false, Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // After a break, wait until the deadline: the call may have been carried out, and its
@@ -253,11 +256,11 @@ impl Connection {
                         // If the slot has been refused for longer than a deadline, fail at once:
                         // other requests wait behind this call.
                         let is_late = started.saturating_duration_since(since) > self.shared.deadline;
+                        let pause = backoff.next_delay();
                         if is_late || now + pause >= deadline {
                             return Err(error);
                         }
                         tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
                     }
                     (Error::NoScript { .. }, _) => return Err(Error::NoScript { again }),
                     (error, _) => return Err(error),

@@ -4,7 +4,7 @@
 //! made it a replica, which discards them. The connection does not show that, so Sentinel is asked:
 //! when it announces a new primary, and once a second, because an announcement may be lost.
 
-use super::client::{FIRST_BACKOFF, LONGEST_BACKOFF};
+use super::client::reconnect_backoff;
 use super::sentinel::Sentinels;
 use super::{Connection, replication};
 use futures_util::StreamExt;
@@ -36,11 +36,11 @@ pub(super) async fn run(connection: Connection, stop: CancellationToken) {
 
 /// Passes on announcements. Reconnects whenever the subscription breaks.
 async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
-    let mut backoff = FIRST_BACKOFF;
+    let mut backoff = reconnect_backoff();
     loop {
         match sentinels.switches().await {
             Ok(mut subscription) => {
-                backoff = FIRST_BACKOFF;
+                backoff.reset();
                 // An announcement may have been missed before.
                 switched.notify_one();
                 let mut announcements = subscription.on_message();
@@ -50,8 +50,7 @@ async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
             }
             Err(error) => tracing::debug!(%error, "cannot subscribe to announcements of Sentinel"),
         }
-        tokio::time::sleep(backoff).await;
-        backoff = (backoff * 2).min(LONGEST_BACKOFF);
+        tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 

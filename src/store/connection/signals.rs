@@ -1,7 +1,7 @@
 //! Signals: messages that scripts send to all processes. A signal may be lost, so only latency may
 //! depend on it.
 
-use super::client::{FIRST_BACKOFF, LONGEST_BACKOFF};
+use super::client::reconnect_backoff;
 use super::{Connection, Target};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
@@ -59,7 +59,7 @@ pub(in crate::store) async fn listen(
     signals: broadcast::Sender<Signal>,
     stop: CancellationToken,
 ) {
-    let mut backoff = FIRST_BACKOFF;
+    let mut backoff = reconnect_backoff();
     let mut forbidden = false;
     loop {
         let pass_on = async {
@@ -79,7 +79,7 @@ pub(in crate::store) async fn listen(
                 }
             };
             forbidden = false;
-            backoff = FIRST_BACKOFF;
+            backoff.reset();
             // An error means that there are no receivers now, which is fine.
             _ = signals.send(Signal::Missed);
             let mut messages = connection.on_message();
@@ -102,9 +102,8 @@ pub(in crate::store) async fn listen(
             () = stop.cancelled() => return,
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = stop.cancelled() => return,
         }
-        backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }
 }

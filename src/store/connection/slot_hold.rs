@@ -12,7 +12,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Shortest pause between two attempts of a held call; each pause doubles.
+/// Shortest and longest pause between two attempts of a held call.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
