@@ -45,6 +45,13 @@ impl Problem {
     }
 }
 
+/// Converts the reason for which a stored document does not parse.
+impl From<serde_json::Error> for Problem {
+    fn from(error: serde_json::Error) -> Self {
+        Self { path: String::new(), origin: Origin::Request, span: 0..0, message: error.to_string(), help: None }
+    }
+}
+
 /// Text of a configuration file, kept for quotations in messages.
 #[derive(Clone)]
 pub struct Source {

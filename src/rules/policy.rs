@@ -6,6 +6,7 @@ use super::{Known, Removed, Rulebook, Source};
 use crate::config;
 use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,30 +21,44 @@ pub struct Held {
     pub scheduling: bool,
 }
 
+/// The stored form of a policy.
+#[derive(Deserialize, Serialize)]
+struct Document {
+    policy: Value,
+    pools: BTreeSet<String>,
+    scheduling: bool,
+}
+
 impl Held {
     /// Parses the text written by [`Held::document`]. An empty text is the default policy.
     pub(super) fn from_document(text: &str) -> Held {
         if text.is_empty() {
             return Held::default();
         }
-        let document: Value = serde_json::from_str(text).unwrap_or_default();
-        let policy = config::policy_from_json(document["policy"].clone()).unwrap_or_else(|problems| {
+        let report = |problems: Vec<config::Problem>| {
             tracing::error!(
                 ?problems,
                 "cannot parse the stored dispatch policy; its pools and type limits are unknown to this process"
             );
+        };
+        let Document { policy, pools, scheduling } = match serde_json::from_str(text) {
+            Ok(document) => document,
+            Err(error) => {
+                report(vec![error.into()]);
+                return Held::default();
+            }
+        };
+        let policy = config::policy_from_json(policy).unwrap_or_else(|problems| {
+            report(problems);
             Policy::default()
         });
-        let names = document["pools"].as_array().into_iter().flatten();
-        Held {
-            policy,
-            pools: names.filter_map(|name| name.as_str().map(str::to_owned)).collect(),
-            scheduling: document["scheduling"] == true,
-        }
+        Held { policy, pools, scheduling }
     }
 
     fn document(&self) -> String {
-        json!({"policy": self.policy.to_json(), "pools": self.pools, "scheduling": self.scheduling}).to_string()
+        let document =
+            Document { policy: self.policy.to_json(), pools: self.pools.clone(), scheduling: self.scheduling };
+        json!(document).to_string()
     }
 
     /// Returns the source of a pool.
@@ -173,5 +188,22 @@ impl Rulebook {
             }
         }
         Err(Error::Busy.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_reads_back_and_a_broken_one_is_the_default_policy() {
+        let pools = BTreeSet::from(["a".to_owned()]);
+        let held = Held { policy: Policy::default(), pools, scheduling: true };
+        assert_eq!(Held::from_document(&held.document()), held);
+        let unknown = held.document().replace("\"policy\":{", "\"policy\":{\"unknown\":1,");
+        assert_eq!(Held::from_document(&unknown), held, "what surrounds the policy is kept");
+        for broken in ["{", "{}", r#"{"policy":{},"pools":[1],"scheduling":true}"#] {
+            assert_eq!(Held::from_document(broken), Held::default(), "{broken}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::domain::plan::{Rule, Rules};
 use crate::domain::pool::Policy;
 use crate::domain::tenant::TenantRule;
 use crate::store::{Error, Signal, Store, StoredRule};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,8 @@ pub(super) const ATTEMPTS: usize = 8;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The source of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     File,
     Api,
@@ -37,9 +39,18 @@ impl Source {
 }
 
 /// A rule and its source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Entry {
     rule: Rule,
+    source: Source,
+}
+
+/// The stored form of an entry.
+#[derive(Deserialize, Serialize)]
+struct Document {
+    /// The position among all rules.
+    place: usize,
+    rule: Value,
     source: Source,
 }
 
@@ -300,8 +311,15 @@ impl Rulebook {
 
     pub(super) async fn read(&self) -> Result<Arc<Known>, Error> {
         let set = self.inner.store.rules().await?;
-        let mut entries: Vec<(u64, Entry)> =
-            set.documents.iter().filter_map(|(name, document)| self.entry(name, document)).collect();
+        let parsed = set.documents.iter().map(|(name, document)| (name, parse(name, document)));
+        let mut entries: Vec<(usize, Entry)> = parsed
+            .filter_map(|(rule, entry)| {
+                let unknown = |problems: &Vec<config::Problem>| {
+                    tracing::error!(rule, ?problems, "cannot parse a stored plan rule; its types are not planned");
+                };
+                entry.inspect_err(unknown).ok()
+            })
+            .collect();
         entries.sort_by_key(|(place, _)| *place);
         let (sources, rules): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(_, entry)| (entry.source, entry.rule)).unzip();
@@ -318,26 +336,37 @@ impl Rulebook {
         });
         Ok(known)
     }
+}
 
-    fn entry(&self, name: &str, document: &str) -> Option<(u64, Entry)> {
-        let document: Value = serde_json::from_str(document).ok()?;
-        let source = if document["source"] == "api" { Source::Api } else { Source::File };
-        // Stored documents are complete: this process' own defaults must not change them.
-        match config::plan_from_json(
-            name,
-            document["rule"].clone(),
-            &config::PlanDefaults::default(),
-            config::Scope::ANY,
-        ) {
-            Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
-            Err(problems) => {
-                tracing::error!(rule = name, ?problems, "cannot parse a stored plan rule; its types are not planned");
-                None
-            }
-        }
-    }
+/// Parses the output of [`document`]; returns the position and the entry.
+fn parse(name: &str, text: &str) -> Result<(usize, Entry), Vec<config::Problem>> {
+    let Document { place, rule, source } = serde_json::from_str(text).map_err(|error| vec![error.into()])?;
+    // Stored documents are complete: this process' own defaults must not change them.
+    let rule = config::plan_from_json(name, rule, &config::PlanDefaults::default(), config::Scope::ANY)?;
+    Ok((place, Entry { rule, source }))
 }
 
 fn document(entry: &Entry, place: usize) -> String {
-    json!({"source": entry.source.name(), "place": place, "rule": entry.rule.to_json()}).to_string()
+    json!(Document { place, rule: entry.rule.to_json(), source: entry.source }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_reads_back_and_a_broken_one_names_the_fault() {
+        let entry = Entry { rule: Rule::new("r", &["a.*"]), source: Source::Api };
+        let text = document(&entry, 3);
+        assert_eq!(parse("r", &text), Ok((3, entry)));
+        for (broken, expected) in [
+            ("{".to_owned(), "EOF while parsing"),
+            ("{}".to_owned(), "missing field `place`"),
+            (text.replace("\"api\"", "\"elsewhere\""), "unknown variant `elsewhere`, expected `file` or `api`"),
+            (text.replace("a.*", "A b"), "expected a job type"),
+        ] {
+            let problems = parse("r", &broken).expect_err("it is broken");
+            assert!(problems[0].message.starts_with(expected), "{problems:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::config;
 use crate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use crate::domain::time;
 use crate::store::{Error, FileTenant, TenantChange, TenantJobs};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Maximum number of changes in a tenant's document.
@@ -48,14 +49,24 @@ pub enum TenantSettingsRefused {
     Store(#[from] Error),
 }
 
+/// The stored form of a tenant's settings, behind the byte that identifies the source.
+#[derive(Deserialize, Serialize)]
+struct Document {
+    changes: Vec<Value>,
+    /// The time at which it was configured; 0 in the file.
+    created: i64,
+    terms: Value,
+    /// True if the tenant has a weight of its own.
+    weighs: bool,
+}
+
 /// Returns the document of a tenant. Its first byte identifies the source, which is all that
 /// scripts read of it.
 fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time: bool) -> String {
     let mark = if at_run_time { 'a' } else { 'f' };
-    format!(
-        "{mark}{}",
-        json!({"terms": terms.to_json(), "weighs": terms.weight.is_some(), "created": created, "changes": changes})
-    )
+    let document =
+        Document { changes: changes.to_vec(), created, terms: terms.to_json(), weighs: terms.weight.is_some() };
+    format!("{mark}{}", json!(document))
 }
 
 /// Returns the members of an event about a tenant, without the braces.
@@ -116,18 +127,26 @@ impl Rulebook {
             let terms = rule.map(|rule| rule.terms.clone()).unwrap_or_default();
             return Served { terms, source, tier, ..Served::default() };
         };
-        let stored: Value = serde_json::from_str(text).unwrap_or_default();
-        let terms = config::tenant_from_json(id, stored["terms"].clone()).map(|(terms, _)| terms);
-        let mut terms = terms.unwrap_or_else(|problems| {
+        let report = |problems: Vec<config::Problem>| {
             tracing::error!(tenant = id, ?problems, "cannot parse the stored settings of a tenant; using the defaults");
+        };
+        let source = if mark == "a" { "api" } else { "file" };
+        let Document { changes, created, terms, weighs } = match serde_json::from_str(text) {
+            Ok(stored) => stored,
+            Err(error) => {
+                report(vec![error.into()]);
+                return Served { source, document, ..Served::default() };
+            }
+        };
+        let terms = config::tenant_from_json(id, terms).map(|(terms, _)| terms);
+        let mut terms = terms.unwrap_or_else(|problems| {
+            report(problems);
             TenantSettings::default()
         });
-        if stored["weighs"] != true {
+        if !weighs {
             terms.weight = None;
         }
-        let source = if mark == "a" { "api" } else { "file" };
-        let created = stored["created"].as_i64().filter(|at| *at > 0);
-        let changes = stored["changes"].as_array().cloned().unwrap_or_default();
+        let created = Some(created).filter(|at| *at > 0);
         Served { terms, source, tier: None, created, changes, document }
     }
 
