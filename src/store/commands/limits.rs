@@ -66,7 +66,7 @@ pub enum Layer {
 impl Store {
     /// Returns a limit, if it has been used or set.
     pub async fn limit(&self, key: &LimitKey) -> Result<Option<LimitState>, Error> {
-        Ok(self.read_limits(&["1", &self.scope.rate_key(&key.stored())]).await?.1.pop())
+        Ok(self.read_limits(&["1", &self.scope.rate_key(key).stored()]).await?.1.pop())
     }
 
     /// Returns a page of limits, most recently used first, and the number of all limits.
@@ -77,7 +77,7 @@ impl Store {
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
         let mut keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
-        keys.retain(|key| self.scope.own_rate_key(key).is_some());
+        keys.retain(|key| self.scope.own_rate_key(&LimitKey::from_stored(key)).is_some());
         let page = keys.iter().skip(offset).take(most).map(String::as_str);
         let (_, limits) = self.read_limits(&["1"].into_iter().chain(page).collect::<Vec<_>>()).await?;
         Ok((keys.len() as u64, limits))
@@ -85,7 +85,7 @@ impl Store {
 
     /// Returns the number of parts of a key, and at most `most` of them, most recently used first.
     pub async fn limit_parts(&self, key: &LimitKey, most: usize) -> Result<(usize, Vec<LimitState>), Error> {
-        let start = LimitKey::from_stored(&self.scope.rate_key(&key.stored())).start_of_parts();
+        let start = self.scope.rate_key(key).start_of_parts();
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
         let keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
@@ -107,7 +107,8 @@ impl Store {
         let mut limits = Vec::new();
         while let (Some(key), Some(fields)) = (next(), next()) {
             let key = reply::text(key, "limit_list")?;
-            let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
+            let key = LimitKey::from_stored(&key);
+            let key = self.scope.own_rate_key(&key).unwrap_or(key);
             limits.push(limit(key, now, &reply::texts(fields, "limit_list")?)?);
         }
         Ok((total, limits))
@@ -145,7 +146,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core
                 .begin(command)
-                .arg(self.scope.rate_key(&key.stored()))
+                .arg(self.scope.rate_key(key).stored())
                 .arg(field)
                 .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());

@@ -62,7 +62,6 @@ impl Store {
 
     /// Returns a stored key in the caller's form, if the key belongs to the caller.
     fn known_limit(&self, stored: &str) -> Option<LimitKey> {
-        let own = Some(stored).filter(|key| !key.is_empty()).and_then(|key| self.scope.own_rate_key(key))?;
-        Some(LimitKey::from_stored(&own))
+        Some(stored).filter(|key| !key.is_empty()).and_then(|key| self.scope.own_rate_key(&LimitKey::from_stored(key)))
     }
 }
