@@ -155,9 +155,8 @@ fn only_the_codecs_know_separators() {
         "store/lua/lib/wire.lua",
         "store/lua/lib/record.lua",
         "store/lua/lib/event.lua",
-        // Placeholders in the template of a payload, and the separator within the name of a tenant's worker.
+        // Placeholders in the template of a payload.
         "domain/job/sidekiq.rs",
-        "domain/tenant/scope.rs",
         // The lower bound that promotion is compared with, which does nothing but the writes.
         "cli/bench/raw_promotion.lua",
     ];

@@ -2,7 +2,7 @@
 //! its request names.
 //!
 //! This module is also the only place that maps names between a tenant and the store: those of
-//! queues, pools, crons, workers and rate limits.
+//! queues, pools, crons and rate limits. `store/codec/tenant.rs` maps those of workers.
 
 use crate::domain::escape::escape;
 use crate::domain::job::NewJob;
@@ -11,9 +11,6 @@ use crate::domain::limit::{LimitKey, LimitScope, RateLimit};
 use crate::domain::tenant_id::DEFAULT;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Separates a tenant from the name of its worker. Names of workers contain no control characters.
-const OF_TENANT: char = '\u{1c}';
 
 /// The tenant whose jobs a caller may access, and the kinds of names that belong to this tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +63,11 @@ impl Scope {
         self.owns_names || self.owns_queues
     }
 
+    /// Returns true if workers and rate limits of the tenant are separate from those of others.
+    pub fn owns_names(&self) -> bool {
+        self.owns_names
+    }
+
     /// Returns true if the tenant has queues, pools and crons of its own.
     pub fn owns_queues(&self) -> bool {
         self.owns_queues
@@ -103,31 +105,6 @@ impl Scope {
     /// default tenant.
     pub fn admits(&self, tenant: Option<&str>) -> bool {
         self.tenant().is_none_or(|own| own == tenant.unwrap_or(DEFAULT))
-    }
-
-    /// Returns the escaped tenant, which scripts compare with the tenant of a job; empty for all
-    /// tenants.
-    pub fn word(&self) -> String {
-        self.tenant().map(escape).unwrap_or_default()
-    }
-
-    /// Maps the caller's name of a worker to its name in the store. Prefixed with the tenant, so
-    /// that no tenant can act for another's worker.
-    pub fn worker(&self, name: &str) -> String {
-        let is_own = self.owns_names || self.owns_queues && name.contains(OF_TENANT);
-        match self.tenant().filter(|_| is_own) {
-            Some(tenant) => format!("{tenant}{OF_TENANT}{name}"),
-            None => name.to_owned(),
-        }
-    }
-
-    /// Maps the name of a worker in the store to the caller's name; `None` if it belongs to another
-    /// tenant.
-    pub fn known_worker<'n>(&self, name: &'n str) -> Option<&'n str> {
-        match self.tenant().filter(|_| self.owns_names) {
-            Some(tenant) => name.strip_prefix(tenant)?.strip_prefix(OF_TENANT),
-            None => Some(name).filter(|name| !self.owns_queues || !name.contains(OF_TENANT)),
-        }
     }
 
     /// Maps the caller's key of a rate limit to its key among those of all tenants. It belongs to the
@@ -200,11 +177,6 @@ fn owner(tenant: &str) -> String {
     format!("@{}/", escape(tenant).replace('/', "%2F"))
 }
 
-/// Strips the tenant from a worker's name in the store.
-pub fn own_worker(name: &str) -> &str {
-    name.rsplit_once(OF_TENANT).map_or(name, |(_, own)| own)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_workers_are_each_tenants_own() {
+    fn limits_are_each_tenants_own() {
         let (acme, slash) = (Scope::of("acme"), Scope::of("a/b"));
         for key in [LimitKey::key("stripe"), LimitKey::queue("q")] {
             assert_eq!(acme.own_rate_key(&acme.rate_key(&key)), Some(key.clone()));
@@ -263,8 +235,6 @@ mod tests {
             acme.claim(&mut limited).unwrap();
             assert_eq!(limited.rate_limit.as_ref().unwrap().key, Some(LimitKey::queue("@acme/q")));
         }
-        assert_ne!(acme.worker("w"), Scope::ALL.worker("w"));
-        assert_eq!((own_worker(&acme.worker("w")), own_worker("w")), ("w", "w"));
     }
 
     #[test]
@@ -272,7 +242,7 @@ mod tests {
         let shares = Scope::named("acme");
         assert_eq!((shares.tenant(), shares.is_apart()), (Some("acme"), false));
         let (k, q) = (LimitKey::key("k"), LimitKey::queue("q"));
-        assert_eq!((shares.worker("w").as_str(), shares.rate_key(&k)), ("w", k.clone()));
+        assert_eq!(shares.rate_key(&k), k);
         assert_eq!((&*shares.qualified("q"), shares.unqualified("beta/q")), ("q", Some("beta/q")));
 
         let (acme, default) = (shares.in_namespace(), Scope::named(DEFAULT).in_namespace());
@@ -301,15 +271,9 @@ mod tests {
         let of_beta = LimitKey::key("@beta/k");
         for scope in [&acme, &default] {
             assert_ne!(scope.rate_key(&of_beta), of_beta, "{scope:?}");
-            let reached = [scope.qualified("beta/q"), scope.worker("beta\u{1c}w").into()];
-            for (reached, foreign) in reached.iter().zip(["beta/q", "beta\u{1c}w"]) {
-                assert_ne!(reached, foreign, "{scope:?}");
-            }
+            assert_ne!(scope.qualified("beta/q"), "beta/q", "{scope:?}");
             assert_eq!(scope.unqualified(&scope.qualified("b/q")), None);
         }
-        assert_eq!(acme.known_worker(&acme.worker("w")), Some("w"));
-        assert_eq!((acme.known_worker("w"), default.known_worker(&acme.worker("w"))), (None, None));
-        assert_eq!((default.known_worker("w"), Scope::ALL.known_worker("w")), (Some("w"), Some("w")));
     }
 
     #[test]

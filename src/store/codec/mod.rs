@@ -4,5 +4,6 @@
 pub(super) mod event;
 mod limits;
 pub(super) mod record;
+pub(super) mod tenant;
 pub(super) mod wire;
 pub(super) mod workflow;
