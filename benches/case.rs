@@ -138,7 +138,7 @@ mod tests {
             assert_eq!((queues as u64, case.fetch(0).queues.len() as u64), (case.queues, case.queues));
             let job = new_job(&case.job(1234)).expect("a job");
             assert_eq!(job.tenant.is_some(), case.tenants > 0, "{}", case.name);
-            let key = job.rate_limit.and_then(|limit| limit.key);
+            let key = job.rate_limit.and_then(|limit| limit.key).map(|key| key.to_string());
             assert_eq!(key, (case.keys > 0).then(|| "k000234".to_owned()), "{}", case.name);
         }
     }

@@ -186,7 +186,7 @@ impl EnqueueService {
         if let Some(namespace) = &job.namespace {
             Scope::named(namespace).in_namespace().claim_limit(job);
         }
-        job.type_limit = known.dispatch.policy.type_limit(&job.kind).map(|rule| rule.key().stored());
+        job.type_limit = known.dispatch.policy.type_limit(&job.kind).map(LimitRule::key);
         Ok(())
     }
 

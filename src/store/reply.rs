@@ -1,10 +1,9 @@
 //! Parsing of replies. `what` names the command in errors.
 
-use super::codec;
+use super::codec::{self, tenant::own_worker};
 use super::error::Error;
 use crate::domain::escape::unescape;
 use crate::domain::job::Record;
-use crate::domain::tenant::own_worker;
 use redis::Value;
 use serde::Deserialize;
 use std::str::FromStr;

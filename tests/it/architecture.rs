@@ -159,9 +159,8 @@ fn only_the_codecs_know_separators() {
         "src/store/lua/lib/wire.lua",
         "src/store/lua/lib/record.lua",
         "src/store/lua/lib/event.lua",
-        // Placeholders in the template of a payload, and the separator within the name of a tenant's worker.
+        // Placeholders in the template of a payload.
         "src/domain/job/sidekiq.rs",
-        "src/domain/tenant/scope.rs",
         // The ceiling that promotion is compared with, which does nothing but the writes.
         "benches/raw_promotion.lua",
     ];

@@ -18,8 +18,15 @@ fn tenants_are_told_apart_as_the_file_says() {
     assert_eq!(config.tenancy, Tenancy { sources, default_tenant, require_tenant: true, isolation });
     let free = &config.tenant[0];
     assert_eq!((free.id.as_str(), free.terms.weight, free.terms.boost), ("free-*", Weight::of(0.5), -5));
-    assert_eq!(free.terms.packed(), "500 -5 2 100 60000 1000 - -");
-    assert_eq!(config.tenant[1].terms.packed(), "- - - - - - 7 1");
+    let limits = TenantLimits {
+        max_concurrency: Some(2),
+        max_enqueue_rate: Some(Window { limit: 100, period: 60_000 }),
+        max_queue_depth: Some(1000),
+        ..TenantLimits::default()
+    };
+    assert_eq!(free.terms.limits, limits);
+    let limits = TenantLimits { max_scheduled: Some(7), soft: true, ..TenantLimits::default() };
+    assert_eq!(config.tenant[1].terms, TenantSettings { limits, ..TenantSettings::default() });
     assert!(super::super::describe(&load(file, &[])).contains("tenant \"acme\""));
 }
 
@@ -63,7 +70,9 @@ fn mistakes_are_told() {
 fn a_request_changes_what_it_names() {
     let body = json!({"tenant_id": "a", "fairness_weight": 2, "limits": {"max_queue_depth": 5}, "source": "api", "reason": "x"});
     let (terms, reason) = tenant_from_json("a", body).unwrap();
-    assert_eq!((terms.packed().as_str(), reason.as_deref()), ("2000 - - - - 5 - -", Some("x")));
+    let limits = TenantLimits { max_queue_depth: Some(5), ..TenantLimits::default() };
+    assert_eq!(terms, TenantSettings { weight: Weight::of(2.0), limits, ..TenantSettings::default() });
+    assert_eq!(reason.as_deref(), Some("x"));
     let change = json!({"max_concurrency": 3, "max_queue_depth": null, "enforcement": "soft"});
     let (limits, reason) = limits_from_json(change, &terms.limits).unwrap();
     assert_eq!((limits.max_concurrency, limits.max_queue_depth, limits.soft, reason), (Some(3), None, true, None));

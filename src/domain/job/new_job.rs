@@ -2,7 +2,7 @@
 
 use super::{Ancestor, Outward, Planned, Unique};
 use crate::domain::json::{self, Object};
-use crate::domain::limit::RateLimit;
+use crate::domain::limit::{LimitKey, RateLimit};
 use crate::domain::time::At;
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub struct NewJob {
     /// Uniqueness policy that the client sent with the job.
     pub unique: Option<Unique>,
     /// Key of the limit on the job's type, if the server's policy sets one.
-    pub type_limit: Option<String>,
+    pub type_limit: Option<LimitKey>,
     /// Patterns of errors after which the job is not retried.
     pub fatal: Vec<String>,
     /// Plan rule that the job falls under.

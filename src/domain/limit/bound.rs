@@ -4,7 +4,8 @@ use crate::domain::invalid::Invalid;
 use crate::domain::json;
 use crate::domain::json::Object;
 
-const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
+/// Names of the reactions to a full queue.
+pub(crate) const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
 const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
 const MOST: u64 = 1_000_000_000;
 const DEFAULT_WARNING: f64 = 0.8;
@@ -79,24 +80,6 @@ impl Bound {
         };
         Ok(Some((most > 0).then_some(Bound { most, strategy, warning })))
     }
-
-    /// Encodes the bound as the scripts read it.
-    pub fn packed(&self) -> String {
-        let mark = (self.most as f64 * self.warning).floor() as u64;
-        format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
-    }
-
-    /// Decodes the result of [`Bound::packed`].
-    pub fn from_packed(text: &str) -> Option<Bound> {
-        let mut words = text.split(' ');
-        let most: u64 = words.next()?.parse().ok()?;
-        let name = words.next()?;
-        let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
-        let mark: u64 = words.next()?.parse().ok()?;
-        // Bounds stored by older versions have only the mark, not the fraction.
-        let warning = words.next().and_then(|word| word.parse().ok());
-        Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
-    }
 }
 
 #[cfg(test)]
@@ -117,9 +100,6 @@ mod tests {
         assert_eq!(changed, Ok(Some(Some(Bound { warning: 0.5, ..bound.clone() }))));
         assert_eq!(parse(r#"{"max_size":0}"#, Some(&bound)), Ok(Some(None)));
         assert_eq!(parse(r#"{"concurrency":1}"#, Some(&bound)), Ok(None));
-        assert_eq!(Bound::from_packed(&bound.packed()), Some(bound.clone()));
-        let small = Bound { most: 1, ..bound };
-        assert_eq!(Bound::from_packed(&small.packed()), Some(small), "however few there may be");
     }
 
     #[test]

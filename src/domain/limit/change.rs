@@ -138,30 +138,39 @@ pub fn check_key(key: &LimitKey) -> Result<(), Invalid> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Window;
     use super::*;
 
     fn parse(text: &str) -> Result<LimitChange, Invalid> {
         LimitChange::parse("k", &Object::parse(text).unwrap())
     }
 
+    fn concurrency(most: u32) -> Quota {
+        Quota { concurrency: Some(most), ..Quota::default() }
+    }
+
+    fn window(limit: u32, period: u64) -> Option<Window> {
+        Some(Window { limit, period })
+    }
+
     #[test]
     fn names_what_it_changes_and_until_when() {
         let change = parse(r#"{"concurrency":0,"expires_at":"+PT1M","rate":null}"#).unwrap();
-        assert_eq!((change.quota.packed().as_str(), change.until), ("0 - - - -", Some(At::Relative(60_000))));
+        assert_eq!((change.quota, change.until), (concurrency(0), Some(At::Relative(60_000))));
         let change = parse(r#"{"limit":5,"period":"hour","expires_at":null}"#).unwrap();
-        assert_eq!((change.quota.packed().as_str(), change.until), ("- 5 3600000 - -", None));
+        assert_eq!((change.quota, change.until), (Quota { rate: window(5, 3_600_000), ..Quota::default() }, None));
     }
 
     #[test]
     fn an_answer_that_is_sent_back_changes_nothing() {
-        let quota = Quota::from_packed("5 10 1000 - -").unwrap();
+        let quota = Quota { rate: window(10, 1000), ..concurrency(5) };
         let shown = r#"{"key":"k","concurrency":{"limit":5,"active":1},"rate":{"limit":10,"period":"PT1S","current_count":3},
             "waiting_count":0,"override":{"expires_at":"2026-02-12T10:30:00Z"}}"#;
         let change = parse(shown).unwrap();
         assert!(change.repeats(&quota, Some(1_770_892_200_000)));
         assert!(!change.repeats(&quota, None) && !change.repeats(&Quota::default(), Some(1_770_892_200_000)));
         assert!(parse(r#"{"key":"k","waiting_count":0}"#).unwrap().repeats(&Quota::default(), None));
-        assert!(!parse(r#"{"concurrency":5}"#).unwrap().repeats(&Quota::from_packed("5 - - - -").unwrap(), None));
+        assert!(!parse(r#"{"concurrency":5}"#).unwrap().repeats(&concurrency(5), None));
     }
 
     #[test]

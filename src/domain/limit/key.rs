@@ -1,15 +1,11 @@
 //! Keys of limits. Clients choose keys of their own. Keys of queues, types and tenants belong to
-//! the server and start with a character that is not allowed in a client's key, so the two kinds
-//! cannot collide.
+//! the server and have scopes of their own, so the two kinds cannot collide.
 
 use std::fmt;
 
 use super::Partition;
 use crate::domain::escape::{escape, unescape};
 use crate::domain::names;
-
-/// Separates a client's key from its partition. Not allowed in a client's key.
-const DIVIDES: char = '|';
 
 /// Scope of a limit: the jobs that it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,23 +35,21 @@ impl LimitScope {
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
-
-    /// Prefix of stored keys of this scope. `limit_label` in `lua/queue/lane.lua` knows it too.
-    fn sign(self) -> &'static str {
-        ["", "#", "~", "+"][self as usize]
-    }
 }
 
 /// The key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LimitKey {
-    /// `@TENANT/` if the limit belongs to a tenant, else empty.
-    owner: String,
+    /// `@TENANT/` if the limit belongs to a tenant, with the tenant escaped; else empty.
+    pub(crate) owner: String,
     pub scope: LimitScope,
     pub name: String,
 }
 
 impl LimitKey {
+    /// Separates a client's key from its partition. Not allowed in a client's key.
+    pub(crate) const DIVIDES: char = '|';
+
     /// Creates a key as jobs name it.
     pub fn key(name: &str) -> LimitKey {
         LimitKey::of(LimitScope::Key, name)
@@ -69,7 +63,7 @@ impl LimitKey {
     /// Creates a key from a scope and a name. The name may also be in its displayed form:
     /// `queue:NAME` is `NAME`.
     pub fn of(scope: LimitScope, name: &str) -> LimitKey {
-        let (owner, name) = split_owner(name);
+        let (owner, name) = Self::split_owner(name);
         let shown = if scope == LimitScope::Key { "" } else { scope.name() };
         let bare = name.strip_prefix(shown).and_then(|rest| rest.strip_prefix(':')).filter(|_| !shown.is_empty());
         let name = match (scope, bare) {
@@ -81,20 +75,15 @@ impl LimitKey {
 
     /// Returns the partition of this key for a tenant, a queue or a type.
     pub fn divided(&self, by: Partition, name: &str) -> LimitKey {
-        LimitKey { name: format!("{}{DIVIDES}{}={}", self.name, by.name(), escape(name)), ..self.clone() }
+        LimitKey { name: format!("{}{}{}={}", self.name, Self::DIVIDES, by.name(), escape(name)), ..self.clone() }
     }
 
     /// Splits the key of a partition into the client's key, the kind of partition, and the name of
     /// the tenant, queue or type. Returns `None` for other keys.
     pub fn part(&self) -> Option<(&str, Partition, String)> {
-        let (key, part) = self.name.split_once(DIVIDES).filter(|_| self.scope == LimitScope::Key)?;
+        let (key, part) = self.name.split_once(Self::DIVIDES).filter(|_| self.scope == LimitScope::Key)?;
         let (by, name) = part.split_once('=')?;
         Some((key, Partition::parse(by)?, unescape(name)))
-    }
-
-    /// Prefix that the stored keys of all partitions share.
-    pub fn start_of_parts(&self) -> String {
-        format!("{}{DIVIDES}", self.stored())
     }
 
     /// Returns true for a key that jobs can name, and for its partitions.
@@ -103,23 +92,16 @@ impl LimitKey {
         self.scope == LimitScope::Key && self.owner.is_empty() && names::is_rate_key(key)
     }
 
-    /// Encodes the key for storage.
-    pub fn stored(&self) -> String {
-        format!("{}{}{}", self.owner, self.scope.sign(), self.name)
-    }
-
-    /// Decodes a stored key.
-    pub fn from_stored(text: &str) -> LimitKey {
-        let (owner, name) = split_owner(text);
-        let signed = LimitScope::ALL[1..].iter().find_map(|scope| Some((*scope, name.strip_prefix(scope.sign())?)));
-        let (scope, name) = signed.unwrap_or((LimitScope::Key, name));
-        LimitKey { owner: owner.to_owned(), scope, name: name.to_owned() }
+    /// Splits off the prefix `@TENANT/` of a tenant's own key.
+    pub(crate) fn split_owner(key: &str) -> (&str, &str) {
+        let end = key.strip_prefix('@').and_then(|rest| rest.find('/')).map_or(0, |slash| slash + 2);
+        key.split_at(end)
     }
 
     /// Returns the keys that a displayed text can mean if no scope is given: a client's key first,
     /// then the server's keys with that display form.
     pub fn candidates(text: &str) -> Vec<LimitKey> {
-        let (_, name) = split_owner(text);
+        let (_, name) = Self::split_owner(text);
         let shown = |scope: &&LimitScope| name.strip_prefix(scope.name()).is_some_and(|rest| rest.starts_with(':'));
         let server = LimitScope::ALL[1..].iter().filter(shown).map(|scope| LimitKey::of(*scope, text));
         std::iter::once(LimitKey::key(text)).chain(server).collect()
@@ -138,56 +120,47 @@ impl fmt::Display for LimitKey {
     }
 }
 
-/// Splits off the prefix `@TENANT/` of a tenant's own key.
-fn split_owner(key: &str) -> (&str, &str) {
-    let end = key.strip_prefix('@').and_then(|rest| rest.find('/')).map_or(0, |slash| slash + 2);
-    key.split_at(end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_part_tells_what_it_is_part_of() {
-        for (by, name, stored) in [
+        for (by, name, shown) in [
             (Partition::Tenant, "acme", "stripe|tenant=acme"),
             (Partition::Tenant, "a|b;c:d", "stripe|tenant=a%7Cb%3Bc%3Ad"),
             (Partition::Queue, "mail", "stripe|queue=mail"),
             (Partition::Type, "mail.send", "stripe|type=mail.send"),
         ] {
             let key = LimitKey::key("stripe").divided(by, name);
-            assert_eq!((key.stored().as_str(), key.to_string().as_str()), (stored, stored));
-            assert_eq!(LimitKey::from_stored(stored), key);
+            assert_eq!(key.to_string(), shown);
             assert_eq!(key.part(), Some(("stripe", by, name.to_owned())));
-            assert!(stored.starts_with(&LimitKey::key("stripe").start_of_parts()));
-            assert!(key.is_of_jobs() && !names::is_rate_key(stored), "no client can name {stored}");
+            assert!(key.is_of_jobs() && !names::is_rate_key(shown), "no client can name {shown}");
         }
         let own = LimitKey::key("@acme/stripe").divided(Partition::Queue, "mail");
-        assert_eq!((own.stored().as_str(), own.part().unwrap().0), ("@acme/stripe|queue=mail", "stripe"));
-        for whole in ["stripe", "stripe|", "stripe|pool=x", "#mail", "+acme:mail"].map(LimitKey::from_stored) {
+        assert_eq!((own.to_string().as_str(), own.part().unwrap().0), ("@acme/stripe|queue=mail", "stripe"));
+        for whole in ["stripe", "stripe|", "stripe|pool=x"].map(LimitKey::key) {
             assert_eq!(whole.part(), None, "{whole}");
         }
+        assert_eq!(LimitKey::queue("a|queue=b").part(), None);
     }
 
     #[test]
-    fn keys_of_clients_and_of_the_server_are_never_the_same() {
-        for (scope, name, stored, shown) in [
-            (LimitScope::Key, "stripe-api", "stripe-api", "stripe-api"),
-            (LimitScope::Key, "queue:email", "queue:email", "queue:email"),
-            (LimitScope::Key, "tenant:acme:queue:email", "tenant:acme:queue:email", "tenant:acme:queue:email"),
-            (LimitScope::Queue, "email", "#email", "queue:email"),
-            (LimitScope::Type, "report.*", "~report.*", "type:report.*"),
-            (LimitScope::Tenant, "acme:email", "+acme:email", "tenant:acme:queue:email"),
-            (LimitScope::Queue, "@acme/email", "@acme/#email", "@acme/queue:email"),
-            (LimitScope::Key, "@acme/queue:email", "@acme/queue:email", "@acme/queue:email"),
+    fn a_key_is_known_by_the_text_that_shows_it() {
+        for (scope, name, shown) in [
+            (LimitScope::Key, "stripe-api", "stripe-api"),
+            (LimitScope::Key, "queue:email", "queue:email"),
+            (LimitScope::Key, "tenant:acme:queue:email", "tenant:acme:queue:email"),
+            (LimitScope::Queue, "email", "queue:email"),
+            (LimitScope::Type, "report.*", "type:report.*"),
+            (LimitScope::Tenant, "acme:email", "tenant:acme:queue:email"),
+            (LimitScope::Queue, "@acme/email", "@acme/queue:email"),
+            (LimitScope::Key, "@acme/queue:email", "@acme/queue:email"),
         ] {
             let key = LimitKey::of(scope, name);
-            assert_eq!((key.stored().as_str(), key.to_string().as_str()), (stored, shown));
-            assert_eq!(LimitKey::from_stored(stored), key);
+            assert_eq!(key.to_string(), shown);
             assert_eq!(LimitKey::of(scope, shown), key, "as it is shown");
             assert!(LimitKey::candidates(shown).contains(&key), "{shown}");
-            assert_eq!(scope == LimitScope::Key && !name.starts_with('@'), names::is_rate_key(stored), "{stored}");
         }
     }
 
@@ -198,10 +171,9 @@ mod tests {
             LimitScope::NAMES.map(Some)
         );
         assert_eq!(LimitScope::parse("pool"), None);
-        let keys = |text| LimitKey::candidates(text).iter().map(LimitKey::stored).collect::<Vec<_>>();
-        assert_eq!(
-            (keys("k"), keys("queue:q"), keys("queues:q")),
-            (vec!["k".to_owned()], vec!["queue:q".to_owned(), "#q".to_owned()], vec!["queues:q".to_owned()])
-        );
+        let key = LimitKey::key;
+        assert_eq!(LimitKey::candidates("k"), [key("k")]);
+        assert_eq!(LimitKey::candidates("queue:q"), [key("queue:q"), LimitKey::queue("q")]);
+        assert_eq!(LimitKey::candidates("queues:q"), [key("queues:q")]);
     }
 }

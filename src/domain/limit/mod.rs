@@ -8,6 +8,7 @@ pub mod quota;
 mod rate_limit;
 
 pub use bound::Bound;
+pub(crate) use bound::STRATEGIES;
 pub use change::LimitChange;
 pub use key::{LimitKey, LimitScope};
 pub use quota::{Quota, Window};

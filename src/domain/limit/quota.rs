@@ -59,34 +59,6 @@ impl Quota {
         *self == Quota::default()
     }
 
-    /// Encodes the quota for the store: `concurrency rate_limit rate_period_ms throttle_limit
-    /// throttle_period_ms`, with `-` for absent values.
-    pub fn packed(&self) -> String {
-        let window = |window: Option<Window>| match window {
-            Some(Window { limit, period }) => format!("{limit} {period}"),
-            None => "- -".to_owned(),
-        };
-        let concurrency = self.concurrency.map_or_else(|| "-".to_owned(), |most| most.to_string());
-        format!("{concurrency} {} {}", window(self.rate), window(self.throttle))
-    }
-
-    /// Decodes the result of [`Quota::packed`].
-    pub fn from_packed(text: &str) -> Option<Quota> {
-        let words: Vec<&str> = text.split(' ').collect();
-        let &[concurrency, rate_limit, rate_period, throttle_limit, throttle_period] = words.as_slice() else {
-            return None;
-        };
-        let window = |limit: &str, period: &str| match (limit, period) {
-            ("-", "-") => Some(None),
-            _ => Some(Some(Window { limit: limit.parse().ok()?, period: period.parse().ok()? })),
-        };
-        Some(Quota {
-            concurrency: if concurrency == "-" { None } else { Some(concurrency.parse().ok()?) },
-            rate: window(rate_limit, rate_period)?,
-            throttle: window(throttle_limit, throttle_period)?,
-        })
-    }
-
     /// Formats the quota as answers show it. Absent limits are left out.
     pub fn to_json(&self) -> Map<String, Value> {
         let mut members = Map::new();
@@ -199,25 +171,40 @@ mod tests {
         Quota::parse("rate_limit", &Object::parse(text).unwrap())
     }
 
+    fn window(limit: u32, period: u64) -> Option<Window> {
+        Some(Window { limit, period })
+    }
+
     #[test]
     fn reads_every_dialect() {
-        for (text, packed) in [
-            ("{}", "- - - - -"),
-            (r#"{"concurrency":5,"key":"k","on_limit":"x"}"#, "5 - - - -"),
-            (r#"{"concurrency":0}"#, "0 - - - -"),
-            (r#"{"concurrency":null,"rate":null,"throttle":null,"period":null}"#, "- - - - -"),
-            (r#"{"concurrency":5,"rate":{"limit":100,"period":"PT1M"}}"#, "5 100 60000 - -"),
-            (r#"{"throttle":{"limit":10,"period":"PT1S"}}"#, "- - - 10 1000"),
-            (r#"{"rate":{"limit":1,"period":"60s"},"throttle":{"limit":2.0,"period":"hour"}}"#, "- 1 60000 2 3600000"),
-            (r#"{"rate":1,"period":"second"}"#, "- 1 1000 - -"),
-            (r#"{"rate":7,"period":"PT0.5S"}"#, "- 7 500 - -"),
-            (r#"{"limit":1000,"period":"day"}"#, "- 1000 86400000 - -"),
-            (r#"{"max_per_second":3}"#, "- 3 1000 - -"),
-            (r#"{"max_per_second":3,"concurrency":1,"throttle":{"limit":1,"period":"P31D"}}"#, "1 3 1000 1 2678400000"),
+        let minute = r#""period":"PT1M""#;
+        for (text, concurrency, rate, throttle) in [
+            ("{}".to_owned(), None, None, None),
+            (r#"{"concurrency":5,"key":"k","on_limit":"x"}"#.to_owned(), Some(5), None, None),
+            (r#"{"concurrency":0}"#.to_owned(), Some(0), None, None),
+            (r#"{"concurrency":null,"rate":null,"throttle":null,"period":null}"#.to_owned(), None, None, None),
+            (format!(r#"{{"concurrency":5,"rate":{{"limit":100,{minute}}}}}"#), Some(5), window(100, 60_000), None),
+            (r#"{"throttle":{"limit":10,"period":"PT1S"}}"#.to_owned(), None, None, window(10, 1000)),
+            (
+                r#"{"rate":{"limit":1,"period":"60s"},"throttle":{"limit":2.0,"period":"hour"}}"#.to_owned(),
+                None,
+                window(1, 60_000),
+                window(2, 3_600_000),
+            ),
+            (r#"{"rate":1,"period":"second"}"#.to_owned(), None, window(1, 1000), None),
+            (r#"{"rate":7,"period":"PT0.5S"}"#.to_owned(), None, window(7, 500), None),
+            (r#"{"limit":1000,"period":"day"}"#.to_owned(), None, window(1000, 86_400_000), None),
+            (r#"{"max_per_second":3}"#.to_owned(), None, window(3, 1000), None),
+            (
+                r#"{"max_per_second":3,"concurrency":1,"throttle":{"limit":1,"period":"P31D"}}"#.to_owned(),
+                Some(1),
+                window(3, 1000),
+                window(1, LONGEST_PERIOD),
+            ),
         ] {
-            let quota = parse(text).unwrap();
-            assert_eq!(quota.packed(), packed, "{text}");
-            assert_eq!(quota.is_empty(), packed == "- - - - -");
+            let expected = Quota { concurrency, rate, throttle };
+            assert_eq!(expected.is_empty(), expected == Quota::default());
+            assert_eq!(parse(&text), Ok(expected), "{text}");
         }
     }
 
@@ -275,13 +262,6 @@ mod tests {
         assert_eq!(Value::Object(quota.to_json()), expected);
     }
 
-    #[test]
-    fn what_is_not_packed_is_not_unpacked() {
-        for text in ["", "-", "- - - -", "- - - - - -", "x - - - -", "- 1 - - -", "- - - - 5", "-1 - - - -"] {
-            assert_eq!(Quota::from_packed(text), None, "{text:?}");
-        }
-    }
-
     proptest! {
         #[test]
         fn what_a_quota_prints_reads_as_that_quota(
@@ -290,8 +270,7 @@ mod tests {
         ) {
             let window = |(limit, period)| Window { limit, period };
             let quota = Quota { concurrency, rate: rate.map(window), throttle: throttle.map(window) };
-            prop_assert_eq!(parse(&Value::Object(quota.to_json()).to_string()), Ok(quota.clone()));
-            prop_assert_eq!(Quota::from_packed(&quota.packed()), Some(quota));
+            prop_assert_eq!(parse(&Value::Object(quota.to_json()).to_string()), Ok(quota));
         }
     }
 }

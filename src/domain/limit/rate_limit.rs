@@ -69,7 +69,7 @@ impl Partition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// Key of the counters; `None` for the counters of the job's queue.
-    pub key: Option<String>,
+    pub key: Option<LimitKey>,
     /// Dimension that partitions the key.
     pub scope: Partition,
     /// Limits of the key.
@@ -87,7 +87,7 @@ impl RateLimit {
             Some(value) => {
                 let key = json::text(value).ok_or_else(|| refused(&field("key"), names::RATE_KEY_EXPECTED, value))?;
                 names::check_rate_key(&field("key"), &key)?;
-                Some(key.into_owned())
+                Some(LimitKey::key(&key))
             }
             // Only `max_per_second` may come without a key; it then limits the queue.
             None if object.get("max_per_second").is_some() => None,
@@ -114,7 +114,7 @@ impl RateLimit {
 
     /// Returns the key of the policy, or that of the queue, without partition.
     pub fn key_in(&self, queue: &str) -> LimitKey {
-        self.key.as_deref().map_or_else(|| LimitKey::queue(queue), LimitKey::key)
+        self.key.clone().unwrap_or_else(|| LimitKey::queue(queue))
     }
 
     /// Returns the key under which a job of this tenant, queue and type counts, including the
@@ -134,6 +134,7 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Window;
     use super::*;
     use crate::domain::job::RequestLimits;
     use crate::domain::job::request::{self, Context};
@@ -145,29 +146,29 @@ mod tests {
     #[test]
     fn a_policy_has_a_key_or_means_its_queue() {
         let limit = parse(r#"{"key":"stripe-api","concurrency":5,"rate":{"limit":100,"period":"PT1M"}}"#).unwrap();
-        assert_eq!((limit.key_in("q").stored().as_str(), limit.on_limit), ("stripe-api", OnLimit::Wait));
-        assert_eq!(limit.quota.packed(), "5 100 60000 - -");
+        assert_eq!((limit.key_in("q"), limit.on_limit), (LimitKey::key("stripe-api"), OnLimit::Wait));
+        assert_eq!((limit.quota.concurrency, limit.quota.rate), (Some(5), Some(Window { limit: 100, period: 60_000 })));
         let limit = parse(r#"{"max_per_second":1}"#).unwrap();
-        assert_eq!((limit.key.as_deref(), limit.key_in("email").stored().as_str()), (None, "#email"));
-        assert_eq!(limit.quota.packed(), "- 1 1000 - -");
-        assert_eq!(parse(r#"{"max_per_second":1,"key":"a:B.c"}"#).unwrap().key.as_deref(), Some("a:B.c"));
+        assert_eq!((&limit.key, limit.key_in("email")), (&None, LimitKey::queue("email")));
+        assert_eq!(limit.quota.rate, Some(Window { limit: 1, period: 1000 }));
+        assert_eq!(parse(r#"{"max_per_second":1,"key":"a:B.c"}"#).unwrap().key, Some(LimitKey::key("a:B.c")));
         assert!(parse(r#"{"key":"k"}"#).unwrap().quota.is_empty());
     }
 
     #[test]
     fn a_scope_divides_the_key() {
-        let stored = |scope: &str, tenant: Option<&str>| {
+        let shown = |scope: &str, tenant: Option<&str>| {
             let limit = parse(&format!(r#"{{"key":"k","concurrency":1{scope}}}"#)).unwrap();
-            limit.key_of(tenant, "mail", "mail.send").stored()
+            limit.key_of(tenant, "mail", "mail.send").to_string()
         };
-        assert_eq!(stored("", Some("acme")), "k");
-        assert_eq!(stored(r#","scope":"global""#, Some("acme")), "k");
-        assert_eq!(stored(r#","scope":"tenant""#, Some("a:b")), "k|tenant=a%3Ab");
-        assert_eq!(stored(r#","scope":"tenant""#, None), "k|tenant=_default");
-        assert_eq!(stored(r#","scope":"queue""#, None), "k|queue=mail");
-        assert_eq!(stored(r#","scope":"type""#, None), "k|type=mail.send");
+        assert_eq!(shown("", Some("acme")), "k");
+        assert_eq!(shown(r#","scope":"global""#, Some("acme")), "k");
+        assert_eq!(shown(r#","scope":"tenant""#, Some("a:b")), "k|tenant=a%3Ab");
+        assert_eq!(shown(r#","scope":"tenant""#, None), "k|tenant=_default");
+        assert_eq!(shown(r#","scope":"queue""#, None), "k|queue=mail");
+        assert_eq!(shown(r#","scope":"type""#, None), "k|type=mail.send");
         let of_queue = parse(r#"{"max_per_second":1,"scope":"queue"}"#).unwrap();
-        assert_eq!(of_queue.key_of(Some("acme"), "mail", "a").stored(), "#mail");
+        assert_eq!(of_queue.key_of(Some("acme"), "mail", "a"), LimitKey::queue("mail"));
     }
 
     #[test]

@@ -208,8 +208,8 @@ mod tests {
         );
         assert_eq!(policy.type_limit("email"), None);
         assert_eq!(
-            (policy.limits[0].key().stored(), policy.limits[3].key().stored()),
-            ("report.daily".to_owned(), "#email".to_owned())
+            (policy.limits[0].key(), policy.limits[3].key()),
+            (LimitKey::key("report.daily"), LimitKey::queue("email"))
         );
         assert_eq!(policy.limits[3].to_json(), json!({"queue": "email", "concurrency": 1}));
     }

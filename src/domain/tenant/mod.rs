@@ -5,7 +5,7 @@ mod settings;
 mod tenancy;
 mod weight;
 
-pub use scope::{Foreign, Scope, own_worker};
+pub use scope::{Foreign, Scope};
 pub use settings::{TenantLimits, TenantRule, TenantSettings};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use weight::Weight;

@@ -2,18 +2,15 @@
 //! its request names.
 //!
 //! This module is also the only place that maps names between a tenant and the store: those of
-//! queues, pools, crons, workers and rate limits.
+//! queues, pools, crons and rate limits. `store/codec/tenant.rs` maps those of workers.
 
-use crate::domain::escape::{escape, unescape};
+use crate::domain::escape::escape;
 use crate::domain::job::NewJob;
 use crate::domain::job::queue_of;
 use crate::domain::limit::{LimitKey, LimitScope, RateLimit};
 use crate::domain::tenant_id::DEFAULT;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Separates a tenant from the name of its worker. Names of workers contain no control characters.
-const OF_TENANT: char = '\u{1c}';
 
 /// The tenant whose jobs a caller may access, and the kinds of names that belong to this tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +63,11 @@ impl Scope {
         self.owns_names || self.owns_queues
     }
 
+    /// Returns true if workers and rate limits of the tenant are separate from those of others.
+    pub fn owns_names(&self) -> bool {
+        self.owns_names
+    }
+
     /// Returns true if the tenant has queues, pools and crons of its own.
     pub fn owns_queues(&self) -> bool {
         self.owns_queues
@@ -105,64 +107,37 @@ impl Scope {
         self.tenant().is_none_or(|own| own == tenant.unwrap_or(DEFAULT))
     }
 
-    /// Returns the escaped tenant, which scripts compare with the tenant of a job; empty for all
-    /// tenants.
-    pub fn word(&self) -> String {
-        self.tenant().map(escape).unwrap_or_default()
-    }
-
-    /// Maps the caller's name of a worker to its name in the store. Prefixed with the tenant, so
-    /// that no tenant can act for another's worker.
-    pub fn worker(&self, name: &str) -> String {
-        let is_own = self.owns_names || self.owns_queues && name.contains(OF_TENANT);
-        match self.tenant().filter(|_| is_own) {
-            Some(tenant) => format!("{tenant}{OF_TENANT}{name}"),
-            None => name.to_owned(),
-        }
-    }
-
-    /// Maps the name of a worker in the store to the caller's name; `None` if it belongs to another
-    /// tenant.
-    pub fn known_worker<'n>(&self, name: &'n str) -> Option<&'n str> {
-        match self.tenant().filter(|_| self.owns_names) {
-            Some(tenant) => name.strip_prefix(tenant)?.strip_prefix(OF_TENANT),
-            None => Some(name).filter(|name| !self.owns_queues || !name.contains(OF_TENANT)),
-        }
-    }
-
-    /// Maps the caller's key of a rate limit to its key in the store. Prefixed with the tenant, so
-    /// that no tenant can change another's limits; clients cannot choose a key that starts with
-    /// `@`. The key of a queue's limit is derived from the queue's name in the store.
-    pub fn rate_key(&self, key: &str) -> String {
+    /// Maps the caller's key of a rate limit to its key among those of all tenants. It belongs to the
+    /// tenant, so that no tenant can change another's limits. The key of a queue's limit is derived
+    /// from the queue's name in the store.
+    pub fn rate_key(&self, key: &LimitKey) -> LimitKey {
         if let Some(queue) = self.limited_queue(key) {
-            return LimitKey::queue(&self.qualified(&queue)).stored();
+            return LimitKey::queue(&self.qualified(queue));
         }
-        let is_own = self.owns_names || self.owns_queues && key.starts_with('@');
+        let is_own = self.owns_names || self.owns_queues && !key.owner.is_empty();
         match self.tenant().filter(|_| is_own) {
-            // The escaped tenant contains no slash, so it ends at the first one, whatever the key
-            // contains.
-            Some(tenant) => format!("@{}/{key}", escape(tenant).replace('/', "%2F")),
-            None => key.to_owned(),
+            Some(tenant) => LimitKey { owner: owner(tenant) + &key.owner, ..key.clone() },
+            None => key.clone(),
         }
     }
 
-    /// Returns the queue whose own limit a stored key is, if queues belong to the tenant.
-    fn limited_queue(&self, key: &str) -> Option<String> {
-        let key = Some(key).filter(|key| self.owns_queues && !key.starts_with('@')).map(LimitKey::from_stored)?;
-        (key.scope == LimitScope::Queue).then_some(key.name)
+    /// Returns the queue whose own limit a key is, if queues belong to the tenant.
+    fn limited_queue<'k>(&self, key: &'k LimitKey) -> Option<&'k str> {
+        let is_of_queue = self.owns_queues && key.owner.is_empty() && key.scope == LimitScope::Queue;
+        is_of_queue.then_some(key.name.as_str())
     }
 
-    /// Maps the key of a rate limit in the store to the caller's key; `None` if it belongs to
-    /// another tenant.
-    pub fn own_rate_key(&self, key: &str) -> Option<String> {
+    /// Maps the key of a rate limit among those of all tenants to the caller's key; `None` if it
+    /// belongs to another tenant.
+    pub fn own_rate_key(&self, key: &LimitKey) -> Option<LimitKey> {
         if let Some(queue) = self.limited_queue(key) {
-            return self.unqualified(&queue).map(|queue| LimitKey::queue(queue).stored());
+            return self.unqualified(queue).map(LimitKey::queue);
         }
         let Some(tenant) = self.tenant().filter(|_| self.owns_names) else {
-            return Some(key.to_owned()).filter(|key| !self.owns_queues || !key.starts_with(['@', '+']));
+            let is_shared = key.owner.is_empty() && key.scope != LimitScope::Tenant;
+            return Some(key.clone()).filter(|_| !self.owns_queues || is_shared);
         };
-        let (owner, own) = key.strip_prefix('@')?.split_once('/')?;
-        (unescape(owner) == tenant).then(|| own.to_owned())
+        (key.owner == owner(tenant)).then(|| LimitKey { owner: String::new(), ..key.clone() })
     }
 
     /// Moves the job's rate limit into the tenant's own keys. The limit of a queue that belongs to
@@ -170,7 +145,7 @@ impl Scope {
     pub fn claim_limit(&self, job: &mut NewJob) {
         let is_own = |limit: &RateLimit| self.owns_queues && limit.key.is_none();
         if let Some(limit) = job.rate_limit.as_mut().filter(|limit| !is_own(limit)) {
-            let key = limit.key_in(&job.queue).stored();
+            let key = limit.key_in(&job.queue);
             if self.own_rate_key(&key).is_none() {
                 limit.key = Some(self.rate_key(&key));
             }
@@ -196,9 +171,10 @@ impl Scope {
     }
 }
 
-/// Strips the tenant from a worker's name in the store.
-pub fn own_worker(name: &str) -> &str {
-    name.rsplit_once(OF_TENANT).map_or(name, |(_, own)| own)
+/// Returns the owner of a tenant's keys. The escaped tenant contains no slash, so it ends at the first
+/// one, whatever the key contains.
+fn owner(tenant: &str) -> String {
+    format!("@{}/", escape(tenant).replace('/', "%2F"))
 }
 
 #[cfg(test)]
@@ -242,29 +218,31 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_workers_are_each_tenants_own() {
+    fn limits_are_each_tenants_own() {
         let (acme, slash) = (Scope::of("acme"), Scope::of("a/b"));
-        assert_eq!(acme.own_rate_key(&acme.rate_key("stripe")).as_deref(), Some("stripe"));
-        assert_eq!(slash.own_rate_key(&slash.rate_key("#q")).as_deref(), Some("#q"));
-        for foreign in ["stripe", "@beta/stripe", "@acme", "acme/stripe"] {
-            assert_eq!(acme.own_rate_key(foreign), None, "{foreign}");
+        for key in [LimitKey::key("stripe"), LimitKey::queue("q")] {
+            assert_eq!(acme.own_rate_key(&acme.rate_key(&key)), Some(key.clone()));
+            assert_eq!(slash.own_rate_key(&slash.rate_key(&key)), Some(key));
         }
-        assert_eq!(Scope::of("a").own_rate_key(&slash.rate_key("c")), None);
-        assert_ne!(Scope::of("a").rate_key("b/c"), slash.rate_key("c"));
+        for foreign in ["stripe", "@beta/stripe", "@acme", "acme/stripe"].map(LimitKey::key) {
+            assert_eq!(acme.own_rate_key(&foreign), None, "{foreign}");
+        }
+        let c = LimitKey::key("c");
+        assert_eq!(Scope::of("a").own_rate_key(&slash.rate_key(&c)), None);
+        assert_ne!(Scope::of("a").rate_key(&LimitKey::key("b/c")), slash.rate_key(&c));
         let mut limited = job(r#","options":{"queue":"q","rate_limit":{"max_per_second":1}}"#);
         for _ in 0..2 {
             acme.claim(&mut limited).unwrap();
-            assert_eq!(limited.rate_limit.as_ref().unwrap().key.as_deref(), Some("@acme/#q"));
+            assert_eq!(limited.rate_limit.as_ref().unwrap().key, Some(LimitKey::queue("@acme/q")));
         }
-        assert_ne!(acme.worker("w"), Scope::ALL.worker("w"));
-        assert_eq!((own_worker(&acme.worker("w")), own_worker("w")), ("w", "w"));
     }
 
     #[test]
     fn a_request_that_names_a_tenant_shares_names_unless_there_are_namespaces() {
         let shares = Scope::named("acme");
         assert_eq!((shares.tenant(), shares.is_apart()), (Some("acme"), false));
-        assert_eq!((shares.worker("w").as_str(), shares.rate_key("k").as_str()), ("w", "k"));
+        let (k, q) = (LimitKey::key("k"), LimitKey::queue("q"));
+        assert_eq!(shares.rate_key(&k), k);
         assert_eq!((&*shares.qualified("q"), shares.unqualified("beta/q")), ("q", Some("beta/q")));
 
         let (acme, default) = (shares.in_namespace(), Scope::named(DEFAULT).in_namespace());
@@ -277,31 +255,25 @@ mod tests {
             assert_eq!(acme.unqualified(foreign), None, "{foreign}");
         }
         assert_eq!(default.unqualified("acme/q"), None);
-        assert_eq!((acme.rate_key("#q").as_str(), acme.rate_key("queue:q").as_str()), ("#acme/q", "@acme/queue:q"));
-        assert_eq!(acme.own_rate_key("#acme/q").as_deref(), Some("#q"));
-        for foreign in ["#q", "#beta/q", "queue:acme/q", "stripe", "@beta/stripe", "+acme:acme/q"] {
-            assert_eq!(acme.own_rate_key(foreign), None, "{foreign}");
+        let of_acme = LimitKey::queue("acme/q");
+        assert_eq!(acme.rate_key(&q), of_acme);
+        assert_eq!(acme.rate_key(&LimitKey::key("queue:q")).to_string(), "@acme/queue:q");
+        assert_eq!(acme.own_rate_key(&of_acme), Some(q.clone()));
+        let slots = LimitKey::of(LimitScope::Tenant, "acme:acme/q");
+        let foreign = ["queue:acme/q", "stripe", "@beta/stripe"].map(LimitKey::key);
+        for foreign in foreign.into_iter().chain([q.clone(), LimitKey::queue("beta/q"), slots.clone()]) {
+            assert_eq!(acme.own_rate_key(&foreign), None, "{foreign}");
         }
-        for (key, own) in [
-            ("stripe", Some("stripe")),
-            ("#q", Some("#q")),
-            ("@acme/k", None),
-            ("#acme/q", None),
-            ("+acme:acme/q", None),
-        ] {
-            assert_eq!(default.own_rate_key(key).as_deref(), own, "{key}");
+        for (key, is_own) in [(k, true), (q, true), (LimitKey::key("@acme/k"), false), (of_acme, false), (slots, false)]
+        {
+            assert_eq!(default.own_rate_key(&key), Some(key.clone()).filter(|_| is_own), "{key}");
         }
+        let of_beta = LimitKey::key("@beta/k");
         for scope in [&acme, &default] {
-            let reached =
-                [scope.qualified("beta/q"), scope.rate_key("@beta/k").into(), scope.worker("beta\u{1c}w").into()];
-            for (reached, foreign) in reached.iter().zip(["beta/q", "@beta/k", "beta\u{1c}w"]) {
-                assert_ne!(reached, foreign, "{scope:?}");
-            }
+            assert_ne!(scope.rate_key(&of_beta), of_beta, "{scope:?}");
+            assert_ne!(scope.qualified("beta/q"), "beta/q", "{scope:?}");
             assert_eq!(scope.unqualified(&scope.qualified("b/q")), None);
         }
-        assert_eq!(acme.known_worker(&acme.worker("w")), Some("w"));
-        assert_eq!((acme.known_worker("w"), default.known_worker(&acme.worker("w"))), (None, None));
-        assert_eq!((default.known_worker("w"), Scope::ALL.known_worker("w")), (Some("w"), Some("w")));
     }
 
     #[test]

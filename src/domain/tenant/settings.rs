@@ -66,35 +66,6 @@ impl TenantSettings {
             "limits": self.limits.to_json(),
         })
     }
-
-    /// Returns the settings in the format that scripts store; `lua/tenants/quotas.lua` lists the
-    /// words.
-    pub fn packed(&self) -> String {
-        let word = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let limits = &self.limits;
-        let rate = limits.max_enqueue_rate;
-        [
-            word(self.weight.map(|weight| u64::from(weight.thousandths()))),
-            if self.boost == 0 { "-".to_owned() } else { self.boost.to_string() },
-            word(limits.max_concurrency.map(u64::from)),
-            word(rate.map(|rate| u64::from(rate.limit))),
-            word(rate.map(|rate| rate.period)),
-            word(limits.max_queue_depth),
-            word(limits.max_scheduled),
-            word(limits.soft.then_some(1)),
-        ]
-        .join(" ")
-    }
-
-    /// Returns a letter for each feature that scripts have to handle for these settings.
-    pub fn letters(&self) -> String {
-        let limits = &self.limits;
-        let measured =
-            limits.max_enqueue_rate.is_some() || limits.max_queue_depth.is_some() || limits.max_scheduled.is_some();
-        let all = [('c', limits.max_concurrency.is_some()), ('e', measured), ('w', self.weight.is_some())];
-        let all = all.into_iter().chain([('b', self.boost != 0)]);
-        all.filter_map(|(letter, holds)| holds.then_some(letter)).collect()
-    }
 }
 
 impl TenantRule {
@@ -122,14 +93,6 @@ impl TenantRule {
         let fits = |rule: &&TenantRule| rule.prefix().is_some_and(|prefix| tenant.starts_with(prefix));
         own.or_else(|| rules.iter().filter(fits).max_by_key(|rule| rule.id.len()))
     }
-
-    /// Returns prefix and packed settings of all tiers, the longest prefix first.
-    pub fn tiers(rules: &[TenantRule]) -> Vec<(String, String)> {
-        let tier = |rule: &TenantRule| Some((rule.prefix()?.to_owned(), rule.terms.packed()));
-        let mut tiers: Vec<(String, String)> = rules.iter().filter_map(tier).collect();
-        tiers.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        tiers
-    }
 }
 
 #[cfg(test)]
@@ -151,10 +114,6 @@ mod tests {
             assert_eq!(found, Some(expected), "{tenant}");
         }
         assert_eq!(TenantRule::of(&rules[1..], "acme"), None);
-        let none = "- - - - -";
-        let tiers = [("free-a", 3), ("free-", 2), ("", 1)];
-        let tiers = tiers.map(|(prefix, most)| (prefix.to_owned(), format!("- - {most} {none}")));
-        assert_eq!(TenantRule::tiers(&rules), tiers);
     }
 
     #[test]
@@ -168,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_told_to_scripts_and_to_people() {
+    fn settings_are_shown_as_the_configuration_names_them() {
         let limits = TenantLimits {
             max_concurrency: Some(20),
             max_enqueue_rate: Some(Window { limit: 1000, period: 60_000 }),
@@ -177,10 +136,6 @@ mod tests {
             soft: true,
         };
         let terms = TenantSettings { weight: Weight::of(10.0), boost: -3, limits };
-        assert_eq!(
-            (terms.packed().as_str(), terms.letters().as_str()),
-            ("10000 -3 20 1000 60000 50000 10000 1", "cewb")
-        );
         assert_eq!(
             terms.to_json(),
             json!({
@@ -194,10 +149,6 @@ mod tests {
                     "enforcement": "soft",
                 },
             })
-        );
-        assert_eq!(
-            (TenantSettings::default().packed().as_str(), TenantSettings::default().letters().as_str()),
-            ("- - - - - - - -", "")
         );
     }
 }

@@ -2,6 +2,8 @@
 //! `lua/lib/wire.lua`, `lua/lib/record.lua` and `lua/lib/event.lua` use separators.
 
 pub(super) mod event;
+mod limits;
 pub(super) mod record;
+pub(super) mod tenant;
 pub(super) mod wire;
 pub(super) mod workflow;

@@ -1,11 +1,11 @@
 //! Records of jobs: the counterpart of `lua/lib/record.lua`, which describes their layout.
 
+use super::tenant::own_worker;
 use super::wire::{GROUP, RECORD, UNIT, values};
 use crate::domain::escape::unescape;
 use crate::domain::job::Record;
 use crate::domain::job::request::ENVELOPE_START;
 use crate::domain::job::{Checkpoint, FailedAttempt};
-use crate::domain::tenant::own_worker;
 use serde_json::{Map, Value};
 
 /// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.

@@ -7,7 +7,8 @@ pub const UNIT: char = '\u{1f}';
 pub const RECORD: char = '\u{1e}';
 /// Separates the items of a list within a value.
 pub const GROUP: char = '\u{1d}';
-/// Separates the items of a list within a value that may contain [`GROUP`].
+/// Separates the items of a list within a value that may contain [`GROUP`], and a tenant from the
+/// name of its worker.
 pub const FILE: char = '\u{1c}';
 /// Begins the record of a call's tenant activity, which follows the events of the call.
 pub const SUBSTITUTE: char = '\u{1a}';

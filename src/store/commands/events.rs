@@ -1,11 +1,11 @@
 //! The event log. Scripts write one stream entry per call. An event's id encodes its entry and its
 //! position in it, so that a reader can continue exactly after the last event it saw.
 
-use super::codec;
+use super::codec::{self, tenant::own_worker};
 use super::script::EVENT_EMIT;
 use super::{Error, Store, reply};
 use crate::domain::escape::unescape;
-use crate::domain::tenant::{Scope, own_worker};
+use crate::domain::tenant::Scope;
 use crate::domain::tenant_id::DEFAULT;
 use redis::Value;
 use serde::Serialize;

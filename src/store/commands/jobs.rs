@@ -191,7 +191,7 @@ fn lane(job: &NewJob) -> String {
         push("k", &limit.key_of(job.owner(), &job.queue, &job.kind).stored());
     }
     if let Some(key) = &job.type_limit {
-        push("y", key);
+        push("y", &key.stored());
     }
     match limit.map(|limit| limit.on_limit) {
         Some(OnLimit::Reschedule) => push("o", "r"),

@@ -2,6 +2,7 @@
 //! nacks are in `ack`.
 
 use super::batch::{BatchCommand, MOST_JOBS};
+use super::codec::tenant::own_worker;
 use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::FETCH;
@@ -10,7 +11,7 @@ use crate::domain::escape::escape;
 use crate::domain::job::Record;
 use crate::domain::json;
 use crate::domain::pool::Strategy;
-use crate::domain::tenant::{Weight, own_worker};
+use crate::domain::tenant::Weight;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -124,7 +124,7 @@ enum LimitChanged {
 impl Store {
     /// Returns a limit, if it has been used or set.
     pub async fn limit(&self, key: &LimitKey) -> Result<Option<LimitState>, Error> {
-        Ok(self.named_limits(&[&self.scope.rate_key(&key.stored())]).await?.pop())
+        Ok(self.named_limits(&[&self.scope.rate_key(key).stored()]).await?.pop())
     }
 
     /// Returns a page of limits, most recently used first, and the number of all limits.
@@ -135,14 +135,14 @@ impl Store {
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
         let mut keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
-        keys.retain(|key| self.scope.own_rate_key(key).is_some());
+        keys.retain(|key| self.scope.own_rate_key(&LimitKey::from_stored(key)).is_some());
         let page: Vec<&str> = keys.iter().skip(offset).take(most).map(String::as_str).collect();
         Ok((keys.len() as u64, self.named_limits(&page).await?))
     }
 
     /// Returns the number of parts of a key, and at most `most` of them, most recently used first.
     pub async fn limit_parts(&self, key: &LimitKey, most: usize) -> Result<(usize, Vec<LimitState>), Error> {
-        let start = LimitKey::from_stored(&self.scope.rate_key(&key.stored())).start_of_parts();
+        let start = self.scope.rate_key(key).start_of_parts();
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
         let keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
@@ -159,20 +159,23 @@ impl Store {
 
     async fn read_limits(&self, which: &LimitList<'_>) -> Result<(u64, Vec<LimitState>), Error> {
         let listed: ListedLimits = LIMIT_LIST.call_packed(&self.core, which).await?;
-        let limits = listed.limits.into_iter().map(|limit| LimitState {
-            key: LimitKey::from_stored(self.scope.own_rate_key(&limit.key).as_deref().unwrap_or(&limit.key)),
-            now: listed.now,
-            quota: limit.quota,
-            running: limit.running,
-            started: limit.started,
-            resets_at: limit.resets_at,
-            next_start: limit.next_start,
-            available: limit.available,
-            room: limit.room,
-            hold_until: limit.hold_until,
-            overridden: limit.overridden.map(|over| over.until),
-            admin: limit.admin.as_deref().and_then(Quota::from_packed),
-            file: limit.file.as_deref().and_then(Quota::from_packed),
+        let limits = listed.limits.into_iter().map(|limit| {
+            let key = LimitKey::from_stored(&limit.key);
+            LimitState {
+                key: self.scope.own_rate_key(&key).unwrap_or(key),
+                now: listed.now,
+                quota: limit.quota,
+                running: limit.running,
+                started: limit.started,
+                resets_at: limit.resets_at,
+                next_start: limit.next_start,
+                available: limit.available,
+                room: limit.room,
+                hold_until: limit.hold_until,
+                overridden: limit.overridden.map(|over| over.until),
+                admin: limit.admin.as_deref().and_then(Quota::from_packed),
+                file: limit.file.as_deref().and_then(Quota::from_packed),
+            }
         });
         Ok((listed.total, limits.collect()))
     }
@@ -207,7 +210,7 @@ impl Store {
             Layer::Override => "o",
         };
         let args = LimitOverride {
-            key: &self.scope.rate_key(&key.stored()),
+            key: &self.scope.rate_key(key).stored(),
             field,
             quota: quota.map(Quota::packed),
             ends: until.map(At::argument),

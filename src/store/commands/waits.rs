@@ -94,7 +94,6 @@ impl Store {
 
     /// Returns a stored key in the caller's form, if the key belongs to the caller.
     fn known_limit(&self, stored: &str) -> Option<LimitKey> {
-        let own = self.scope.own_rate_key(stored)?;
-        Some(LimitKey::from_stored(&own))
+        self.scope.own_rate_key(&LimitKey::from_stored(stored))
     }
 }

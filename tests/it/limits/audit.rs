@@ -1,7 +1,7 @@
 //! Invariants of the keys in Redis that hold at any time.
 
 use crate::support::TestApp;
-use fairgate::domain::limit::LimitKey;
+use fairgate::domain::limit::{LimitKey, LimitScope};
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,12 +226,18 @@ fn priority(lane: &str) -> i32 {
     lane.split(';').next().unwrap()[1..].parse().expect("a lane begins with its priority")
 }
 
+/// The key of a limit under its name in Redis.
+fn key_of(stored: &str) -> LimitKey {
+    let signed = |sign, scope| stored.strip_prefix(sign).map(|name| LimitKey::of(scope, name));
+    let of_server = signed('#', LimitScope::Queue).or_else(|| signed('~', LimitScope::Type));
+    of_server.or_else(|| signed('+', LimitScope::Tenant)).unwrap_or_else(|| LimitKey::key(stored))
+}
+
 /// No lane waits for a limit with free slots. If only time can free one, a later check is scheduled: on a ready lane
 /// that goes first anyway, or on the waiting lanes.
 async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
     for ((limit, queue), lanes) in &keys.waits {
-        let state =
-            app.store().limit(&LimitKey::from_stored(limit)).await.unwrap().expect("a limit that is waited for");
+        let state = app.store().limit(&key_of(limit)).await.unwrap().expect("a limit that is waited for");
         let room = state.room.unwrap_or(u64::MAX).min(lanes.len() as u64) as usize;
         let ready: Vec<i32> = keys.ready.get(queue).map_or_else(Vec::new, |ready| {
             ready.keys().filter(|lane| limits_of(queue, lane).contains(limit)).map(|lane| priority(lane)).collect()

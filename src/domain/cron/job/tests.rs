@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::limit::LimitKey;
 
 const LIMITS: RequestLimits =
     RequestLimits { max_envelope: 10_000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
@@ -63,7 +64,7 @@ fn jobs_say_which_cron_made_them_and_for_when() {
     let job = cron.job(1_770_892_200_000, &LIMITS).unwrap();
     assert_eq!(job.meta(), r#"{"cron_name":"n","cron_triggered_at":"2026-02-12T10:30:00.000Z","x":1}"#);
     let queued = cron.changed(r#"{"overlap_policy":"queue"}"#, &LIMITS, None).unwrap().job(0, &LIMITS).unwrap();
-    assert_eq!(queued.rate_limit.and_then(|limit| limit.key), Some("cron:n".to_owned()));
+    assert_eq!(queued.rate_limit.and_then(|limit| limit.key), Some(LimitKey::key("cron:n")));
 }
 
 #[test]

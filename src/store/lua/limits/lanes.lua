@@ -30,7 +30,7 @@
 -- held               when the limit held jobs back (`limits/held_time`)
 --
 -- Keys of limits that the server owns: `#Q` of a queue, `~Y` of types, `+T:Q` of a tenant's slots
--- in a queue, `!T` of a tenant (`src/domain/limit/key.rs`). For `!T` only waiting lanes are stored
+-- in a queue, `!T` of a tenant (`src/store/codec/limits.rs`). For `!T` only waiting lanes are stored
 -- here: its quota is in `quotas`, and the jobs that count are in `tenants`.
 --
 -- A lane that a limit stops is parked: it is not in `ready` and no fetch reads it until the limit
