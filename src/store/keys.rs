@@ -217,7 +217,7 @@ impl Keys {
 
     /// Sorted set: leased jobs; a member is the worker's name and the job's id.
     pub(super) fn leased(&self) -> String {
-        self.key("leases:by_worker")
+        self.key("worker_jobs")
     }
 
     /// Sorted set: jobs that ended in a state, by the time they ended.

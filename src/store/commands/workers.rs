@@ -169,7 +169,7 @@ impl Store {
         // The range ends before a space, the character after the separator.
         command.arg(self.core.keys.leased()).arg(format!("[{name}{}", wire::UNIT)).arg(format!("({name} "));
         command.arg("LIMIT").arg(0).arg(100);
-        let members = reply::texts(self.core.command("worker_leases", command).await?, "worker_leases")?;
+        let members = reply::texts(self.core.command("worker_jobs", command).await?, "worker_jobs")?;
         let ids = members.iter().filter_map(|member| wire::values(member).nth(1)).map(str::to_owned);
         match self.scope.tenant() {
             None => Ok(ids.collect()),

@@ -90,7 +90,7 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
             "finished:",
             "tenants",
             "leases",
-            "leases:by_worker",
+            "worker_jobs",
             "live",
             "due",
             "limit:",

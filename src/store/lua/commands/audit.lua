@@ -22,7 +22,7 @@ local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local headcount = require('tenants/headcount')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
@@ -66,7 +66,7 @@ local function check_lease(id)
     compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
   end
   if job.worker ~= '' then
-    compare('worker', id, worker_leases.has(job.worker, id) and 1 or 0, 1, function() worker_leases.add(job.worker, id) end)
+    compare('worker', id, worker_jobs.has(job.worker, id) and 1 or 0, 1, function() worker_jobs.add(job.worker, id) end)
   end
 end
 

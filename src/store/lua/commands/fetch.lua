@@ -32,7 +32,7 @@ local job_module = require('queue/job')
 local source = require('dispatch/source')
 local simple = require('dispatch/simple')
 local policy = require('dispatch/policy')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local number_in = require('lib/number').number_in
 local runtime = require('lib/runtime')
 
@@ -139,7 +139,7 @@ local function lease(job, lane, request)
   job.visible_until = int(ctx.now + (request.visibility or number_in(job.visibility) or ctx.settings.visibility))
   if request.worker ~= '' then
     job.worker = request.worker
-    worker_leases.add(request.worker, job.id)
+    worker_jobs.add(request.worker, job.id)
   end
   gather('ZADD', job_module.LEASES, int(lease_deadline(job)), job.id)
   job_save(job)

@@ -21,7 +21,7 @@
 local ctx = require('lib/context')
 local packed = require('lib/packed')
 local job_module = require('queue/job')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local worker_module = require('dispatch/worker')
 local runtime = require('lib/runtime')
 
@@ -43,7 +43,7 @@ local function join_pool(worker, key, pool, changes)
   local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
   if own and call('EXISTS', ctx.prefix .. 'pool:' .. own) == 0 then own = nil end
   local leaves = changes and own and own ~= pool
-  if own and pool and own ~= pool and (not leaves or worker_leases.count(worker) > 0) then return own end
+  if own and pool and own ~= pool and (not leaves or worker_jobs.count(worker) > 0) then return own end
   if leaves then call('ZREM', ctx.prefix .. 'pool:' .. own .. ':workers', worker) end
   local joins = pool or not leaves and own
   if joins then call('ZADD', ctx.prefix .. 'pool:' .. joins .. ':workers', ctx.now_text, worker) end

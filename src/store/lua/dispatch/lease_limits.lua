@@ -4,7 +4,7 @@
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local job_module = require('queue/job')
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
@@ -50,7 +50,7 @@ local function admit(request)
   if registered[3] and request.pool == '' and request.how == '' then request.how = orders.registered(registered[3], request.queues) end
   local most = tonumber(registered[2] or nil)
   if most and most > 0 and not M.worker_room[worker] then
-    M.worker_room[worker] = most - worker_leases.count(worker)
+    M.worker_room[worker] = most - worker_jobs.count(worker)
   end
 end
 

@@ -8,7 +8,7 @@
 -- state.halted        size of `halted`, which a fetch reads without an additional command
 
 local ctx = require('lib/context')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local job_module = require('queue/job')
 local runtime = require('lib/runtime')
 
@@ -26,17 +26,17 @@ end
 -- Passes up to `limit` jobs of a worker that is gone to `handle`, which saves them. If those were
 -- all, removes the worker. Returns the number of jobs, and 1 if the worker was known.
 local function take_from(worker, limit, reason, handle)
-  local ids = worker_leases.ids(worker, limit)
+  local ids = worker_jobs.ids(worker, limit)
   local function take(id)
     local job = job_load(id)
     if job and job.state == 'active' then
       handle(job)
     else
-      worker_leases.remove(worker, id)
+      worker_jobs.remove(worker, id)
     end
   end
   for _, id in ipairs(ids) do
-    if guarded(take, id) then worker_leases.remove(worker, id) end
+    if guarded(take, id) then worker_jobs.remove(worker, id) end
   end
   if #ids < limit then
     local known = call('ZREM', ctx.prefix .. 'workers', worker)

@@ -18,7 +18,7 @@ local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local level = require('fairness/level')
 local activity = require('tenants/activity')
-local worker_leases = require('queue/worker_leases')
+local worker_jobs = require('queue/worker_jobs')
 local record = require('lib/record')
 local job_inputs = require('workflows/inputs').of_job
 local number_in = require('lib/number').number_in
@@ -211,7 +211,7 @@ local function lease_release(job, completed)
   slots_release(job.id, job.queue, job.lane, job.tenant, job.pool)
   job.pool = ''
   if job.worker ~= '' then
-    worker_leases.remove(job.worker, job.id)
+    worker_jobs.remove(job.worker, job.id)
     job.worker = ''
   end
   job.stalled_at = ''
