@@ -6,6 +6,7 @@ mod conversions;
 use super::body::EnqueueKind;
 use crate::auth::Role;
 use crate::domain::invalid::Invalid;
+use crate::domain::job::State;
 use crate::domain::json;
 use crate::store;
 use axum::http::StatusCode;
@@ -195,14 +196,14 @@ impl ApiError {
     }
 
     /// The job is not in the state that the request requires, or another worker has its lease.
-    pub(super) fn conflict(job_id: &str, done: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
+    pub(super) fn conflict(job_id: &str, done: &str, state: State, expected: &str, holder: Option<&str>) -> Self {
         let message = match holder {
             Some(_) => format!("Job {job_id} cannot be {done} by this worker: another worker has its lease."),
             None => format!("Job {job_id} is {state}; only a job that is {expected} can be {done}."),
         };
         let error = ApiError::new(StatusCode::CONFLICT, "conflict", message)
             .with("job_id", job_id)
-            .with("current_state", state)
+            .with("current_state", state.name())
             .with("expected_state", expected);
         match holder {
             Some(holder) => error.with("worker_id", holder),
@@ -222,12 +223,12 @@ impl ApiError {
     }
 
     /// A new unique job is a duplicate.
-    pub(super) fn unique_conflict(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+    pub(super) fn unique_conflict(id: &str, state: State, key: &str, index: Option<usize>) -> Self {
         let path = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
         let message = format!("`{path}` refuses this job: it is a duplicate of job {id}, which is {state}.");
         let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message)
             .with("existing_job_id", id)
-            .with("existing_job_state", state)
+            .with("existing_job_state", state.name())
             .with("unique_key", key)
             .with("field", &path);
         index.into_iter().fold(error, |error, index| error.with_number("index", index))

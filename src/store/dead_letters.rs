@@ -3,7 +3,7 @@
 use super::reply::{self, Outcome};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
-use crate::domain::job::Record;
+use crate::domain::job::{Record, State};
 use crate::domain::tenant::Scope;
 
 /// A filter for dead letters.
@@ -24,7 +24,7 @@ pub enum Deleted {
     Done,
     Missing,
     /// The job has not ended, or is not a dead letter; its state.
-    Conflict(String),
+    Conflict(State),
 }
 
 impl DeadLetterFilter {
@@ -121,7 +121,9 @@ impl Store {
         let answer = reply::texts(JOB_DELETE.call(&self.core.connection, fill).await?, "job_delete")?;
         Ok(match answer.first().map(String::as_str) {
             Some("ok") => Deleted::Done,
-            Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),
+            Some("conflict") => {
+                Deleted::Conflict(reply::state(answer.get(1).map_or("", String::as_str), "job_delete")?)
+            }
             _ => Deleted::Missing,
         })
     }

@@ -35,7 +35,7 @@ pub struct JobFilter {
 pub struct FoundJob {
     pub id: String,
     pub queue: String,
-    pub state: String,
+    pub state: State,
     pub created: i64,
     pub due: Option<i64>,
     pub priority: i64,
@@ -111,15 +111,17 @@ impl Store {
         let mut words = reply::texts(answer, "job_search")?.into_iter();
         let next = words.next().ok_or_else(|| Error::unreadable("job_search"))?;
         let words: Vec<String> = words.collect();
-        let found = words.chunks_exact(6).map(|job| FoundJob {
-            id: job[0].clone(),
-            state: job[1].clone(),
-            created: job[2].parse().unwrap_or(0),
-            due: job[3].parse().ok(),
-            priority: job[4].parse().unwrap_or(0),
-            queue: self.scope.unqualified(&job[5]).unwrap_or(&job[5]).to_owned(),
+        let found = words.chunks_exact(6).map(|job| {
+            Ok(FoundJob {
+                id: job[0].clone(),
+                state: reply::state(&job[1], "job_search")?,
+                created: job[2].parse().unwrap_or(0),
+                due: job[3].parse().ok(),
+                priority: job[4].parse().unwrap_or(0),
+                queue: self.scope.unqualified(&job[5]).unwrap_or(&job[5]).to_owned(),
+            })
         });
-        Ok((ScanCursor::behind(&next), found.collect()))
+        Ok((ScanCursor::behind(&next), found.collect::<Result<_, Error>>()?))
     }
 }
 
@@ -131,8 +133,8 @@ impl Store {
         let (found, _) = self.find_jobs(&JobFilter { queue, tenant, ..JobFilter::default() }).await?;
         let mut stats = QueueStats::default();
         for state in State::ALL {
-            let count = found.iter().filter(|job| job.state == state.name()).count();
-            stats.counts.insert(state.name(), count as i64);
+            let count = found.iter().filter(|job| job.state == state).count();
+            stats.counts.insert(state, count as i64);
         }
         Ok(stats)
     }

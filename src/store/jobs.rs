@@ -6,7 +6,7 @@ use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::domain::escape::{escape, unescape};
-use crate::domain::job::{NewJob, Record};
+use crate::domain::job::{NewJob, Record, State};
 use crate::domain::limit::OnLimit;
 use crate::domain::time::At;
 use redis::Cmd;
@@ -21,7 +21,7 @@ pub enum Enqueued {
     /// A job's id is taken. Nothing was stored.
     Duplicate { index: usize, id: String },
     /// A unique job exists already. Nothing was stored.
-    Exists { index: usize, id: String, state: String, key: String },
+    Exists { index: usize, id: String, state: State, key: String },
     /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// A queue has reached its bound. Nothing was stored.
@@ -205,7 +205,13 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
     match next()? {
         "ok" => {
             let created = next()?;
-            let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
+            let mut store = |job| {
+                let (state, due) = (next()?, next()?);
+                Ok(match state.strip_prefix('=') {
+                    Some(id) => Record::duplicate_of(id),
+                    None => Record::stored(job, reply::state(state, command)?, created, due),
+                })
+            };
             let mut records: Vec<Record> = jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
             while let Some(word) = parts.next() {
                 let mut next = || parts.next().unwrap_or_default();
@@ -222,8 +228,9 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: reply::parse(next()?, command)?, id: next()?.to_owned() }),
         "exists" => {
-            let index = reply::parse(next()?, command)?;
-            Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
+            let (index, id) = (reply::parse(next()?, command)?, next()?.to_owned());
+            let state = reply::state(next()?, command)?;
+            Ok(Enqueued::Exists { index, id, state, key: next()?.to_owned() })
         }
         "full" => {
             let rule = next()?.to_owned();

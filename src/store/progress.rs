@@ -4,6 +4,7 @@ use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
 use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
+use crate::domain::job::State;
 use redis::Value;
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
@@ -19,7 +20,7 @@ pub struct ProgressReport {
 /// A job's state and its last reported progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    pub state: String,
+    pub state: State,
     pub progress: Option<f64>,
     pub data: Option<String>,
     pub message: Option<String>,
@@ -41,7 +42,7 @@ pub enum ProgressOutcome<T> {
     Missing,
     /// The job is not active, or another worker holds it.
     Conflict {
-        state: String,
+        state: State,
         holder: Option<String>,
     },
 }
@@ -68,7 +69,7 @@ impl Store {
             _ => {}
         }
         let attempt = reply::text(parts.next().unwrap_or(Value::Nil), "progress")?;
-        read(&state, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
+        read(reply::state(&state, "progress")?, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
     }
 
     /// Returns a job's progress.
@@ -77,7 +78,7 @@ impl Store {
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
         let fields = reply::texts(self.core.command("progress", command).await?, "progress")?;
-        read(&record.state, &record.attempt.to_string(), fields)
+        read(record.state, &record.attempt.to_string(), fields)
     }
 
     /// Stores a checkpoint for the next attempt. `state` is JSON.
@@ -118,24 +119,24 @@ impl Store {
 fn conflict<T>(parts: impl Iterator<Item = Value>, command: &str) -> Result<ProgressOutcome<T>, Error> {
     let words: Vec<String> = parts.map(|part| reply::text(part, command)).collect::<Result<_, _>>()?;
     let mut words = words.into_iter();
-    let state = words.next().ok_or_else(|| Error::unreadable(command))?;
+    let state = reply::state(&words.next().unwrap_or_default(), command)?;
     let holder = words.next().filter(|worker| !worker.is_empty()).map(|worker| unescape(&worker));
     Ok(ProgressOutcome::Conflict { state, holder })
 }
 
 /// Parses the stored progress: attempt, progress, data, message, time.
-fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
+fn read(state: State, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
     let [of_attempt, progress, data, message, updated] =
         <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
     // A new attempt starts without progress.
-    if of_attempt.is_empty() || (state == "active" && of_attempt != attempt) {
-        return Ok(ProgressOutcome::Done(Progress { state: state.to_owned(), ..Progress::default() }));
+    if of_attempt.is_empty() || (state == State::Active && of_attempt != attempt) {
+        return Ok(ProgressOutcome::Done(Progress { state, ..Progress::default() }));
     }
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     Ok(ProgressOutcome::Done(Progress {
         // A completed job that reported any progress has reached the end.
-        progress: if state == "completed" { Some(1.0) } else { progress.parse().ok() },
-        state: state.to_owned(),
+        progress: if state == State::Completed { Some(1.0) } else { progress.parse().ok() },
+        state,
         data: some(data),
         message: some(message),
         updated: updated.parse().ok(),

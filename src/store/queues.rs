@@ -17,7 +17,7 @@ pub struct Queue {
 /// Numbers of a queue's jobs by state, and its oldest waiting job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueStats {
-    pub counts: BTreeMap<&'static str, i64>,
+    pub counts: BTreeMap<State, i64>,
     /// Time at which the oldest runnable job became available, in milliseconds.
     pub oldest_available: Option<i64>,
 }
@@ -25,7 +25,7 @@ pub struct QueueStats {
 impl QueueStats {
     /// Returns the number of jobs in a state.
     pub fn count(&self, state: State) -> i64 {
-        self.counts.get(state.name()).copied().unwrap_or(0)
+        self.counts.get(&state).copied().unwrap_or(0)
     }
 }
 
@@ -63,14 +63,14 @@ impl Store {
     }
 
     /// Returns the numbers of a queue's jobs by state.
-    pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
+    pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<State, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.counts(&self.scope.qualified(queue)));
         let stored = reply::pairs(self.core.command("counts", command).await?, "counts")?;
-        let mut counts: BTreeMap<&'static str, i64> = State::ALL.into_iter().map(|state| (state.name(), 0)).collect();
+        let mut counts: BTreeMap<State, i64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         for (state, count) in stored {
             if let Some(state) = State::from_name(&state) {
-                counts.insert(state.name(), count.parse().unwrap_or(0));
+                counts.insert(state, count.parse().unwrap_or(0));
             }
         }
         Ok(counts)

@@ -3,7 +3,7 @@
 use super::codec;
 use super::error::Error;
 use crate::domain::escape::unescape;
-use crate::domain::job::Record;
+use crate::domain::job::{Record, State};
 use crate::domain::tenant::own_worker;
 use redis::Value;
 use std::str::FromStr;
@@ -82,6 +82,11 @@ fn read_record(view: &str, what: &str) -> Result<Record, Error> {
     codec::record::read(view).ok_or_else(|| Error::unreadable(what))
 }
 
+/// Parses the state of a job.
+pub(super) fn state(name: &str, what: &str) -> Result<State, Error> {
+    State::from_name(name).ok_or_else(|| Error::unreadable(what))
+}
+
 /// Parses job views.
 pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
     array(value, what)?.into_iter().map(|view| record(view, what)).collect()
@@ -91,11 +96,11 @@ pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The job after the operation, and its previous state if the command reports it.
-    Done(Box<Record>, Option<String>),
+    Done(Box<Record>, Option<State>),
     /// There is no such job.
     Missing,
     /// The job is in another state, or another worker holds it.
-    Conflict { state: String, holder: Option<String> },
+    Conflict { state: State, holder: Option<String> },
 }
 
 /// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state,
@@ -110,13 +115,14 @@ pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
     match tag.as_str() {
         "missing" => Ok(Outcome::Missing),
         "conflict" => {
-            let state = next().ok_or_else(|| Error::unreadable(what))?;
+            let state = state(&next().unwrap_or_default(), what)?;
             Ok(Outcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
         }
         "error" => Err(Error::Backend(next().unwrap_or_default())),
         "ok" => {
             let view = next().ok_or_else(|| Error::unreadable(what))?;
-            Ok(Outcome::Done(Box::new(read_record(&view, what)?), next()))
+            let previous = next().map(|name| state(&name, what)).transpose()?;
+            Ok(Outcome::Done(Box::new(read_record(&view, what)?), previous))
         }
         _ => Err(Error::unreadable(what)),
     }
@@ -173,12 +179,12 @@ mod tests {
 
     #[test]
     fn an_outcome_without_its_parts_is_an_error() {
-        for words in [&["conflict"][..], &["ok"], &["ok", "junk"], &["later"], &[]] {
+        for words in [&["conflict"][..], &["conflict", "odd"], &["ok"], &["ok", "junk"], &["later"], &[]] {
             let value = Value::Array(words.iter().map(|word| bulk(word)).collect());
             assert_eq!(message(outcome(value, "cancel")), "unexpected reply to cancel", "{words:?}");
         }
         let conflict = Value::Array(vec![bulk("conflict"), bulk("active"), bulk("w1")]);
-        let expected = Outcome::Conflict { state: "active".to_owned(), holder: Some("w1".to_owned()) };
+        let expected = Outcome::Conflict { state: State::Active, holder: Some("w1".to_owned()) };
         assert_eq!(outcome(conflict, "cancel").unwrap(), expected);
         let [missing, error] = [&["missing"][..], &["error", "too large"]]
             .map(|words| Value::Array(words.iter().map(|word| bulk(word)).collect()));

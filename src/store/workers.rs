@@ -6,7 +6,7 @@ use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
 use super::{Error, Store, or_empty};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::json;
-use crate::domain::pool::Strategy;
+use crate::domain::pool::{Directive, Strategy, WorkerState};
 use crate::domain::tenant::{Scope, Weight};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Heartbeat {
     pub worker: String,
     /// The state that the worker reports.
-    pub state: Option<String>,
+    pub state: Option<WorkerState>,
     pub visibility_ms: Option<u64>,
     /// Ids of jobs whose leases the heartbeat extends.
     pub jobs: Vec<String>,
@@ -48,8 +48,7 @@ impl Preference {
 /// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeartbeatReply {
-    /// The directive for the worker: `running`, `quiet` or `terminate`.
-    pub directive: String,
+    pub directive: Directive,
     pub server_time: i64,
     pub extended: Vec<String>,
     /// Jobs named in the heartbeat that were cancelled meanwhile.
@@ -63,13 +62,24 @@ pub struct Worker {
     /// Time of the last heartbeat, in milliseconds.
     pub seen: i64,
     /// The state that the worker last reported.
-    pub state: String,
-    /// The directive for the worker.
-    pub directive: String,
+    pub state: WorkerState,
+    pub directive: Directive,
     /// Time of the first heartbeat, in milliseconds.
     pub since: Option<i64>,
     /// Further fields that the worker has reported, as JSON.
     pub fields: BTreeMap<String, String>,
+}
+
+impl Worker {
+    /// Returns the state that counts: the directive for the worker, or else the state that it
+    /// reported.
+    pub fn effective_state(&self) -> WorkerState {
+        match self.directive {
+            Directive::Running => self.state,
+            Directive::Quiet => WorkerState::Quiet,
+            Directive::Terminate => WorkerState::Terminate,
+        }
+    }
 }
 
 /// The outcome of setting a worker's directive.
@@ -97,7 +107,10 @@ impl Store {
         let Some(seen) = fields.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
         let mut take = |name: &str| fields.remove(name);
         take("how");
-        let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
+        let unreadable = || Error::unreadable("worker");
+        let state = take("state").map_or(Some(WorkerState::Running), |name| WorkerState::from_name(&name));
+        let directive = take("directive").map_or(Some(Directive::Running), |name| Directive::from_name(&name));
+        let (state, directive) = (state.ok_or_else(unreadable)?, directive.ok_or_else(unreadable)?);
         let since = take("since").and_then(|since| since.parse().ok());
         if let Some(pool) = fields.get_mut("pool")
             && let Some(name) = json::text(pool)
@@ -139,9 +152,9 @@ impl Store {
     }
 
     /// Sets a worker's directive: run, fetch no more jobs, or terminate.
-    pub async fn set_directive(&self, worker: &str, directive: &str) -> Result<SetDirectiveOutcome, Error> {
+    pub async fn set_directive(&self, worker: &str, directive: Directive) -> Result<SetDirectiveOutcome, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
+            self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive.name());
         };
         match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?, "worker_directive")?.as_str() {
             "ok" => Ok(SetDirectiveOutcome::Done),
@@ -159,9 +172,7 @@ impl Store {
             let more = self.send_heartbeat(beat, jobs, false).await?;
             answer.extended.extend(more.extended);
             answer.cancelled.extend(more.cancelled);
-            if severity(&more.directive) > severity(&answer.directive) {
-                answer.directive = more.directive;
-            }
+            answer.directive = answer.directive.max(more.directive);
         }
         Ok(answer)
     }
@@ -178,7 +189,7 @@ impl Store {
                 self.core
                     .begin(command)
                     .arg(escape(&self.scope.worker(&beat.worker)))
-                    .arg(beat.state.as_deref().unwrap_or(""));
+                    .arg(beat.state.map_or("", WorkerState::name));
                 command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
                 let preference = beat.preference.as_ref().map(|preference| ("how", preference.word(&self.scope)));
                 let registers = registers.then(|| ("registers", "1".to_owned()));
@@ -199,7 +210,7 @@ impl Store {
             return Err(Error::OtherPool(reply::text(next()?, "heartbeat")?));
         }
         Ok(HeartbeatReply {
-            directive,
+            directive: Directive::from_name(&directive).ok_or_else(|| Error::unreadable("heartbeat"))?,
             server_time: reply::number(next()?, "heartbeat")?,
             extended: reply::texts(next()?, "heartbeat")?,
             cancelled: reply::texts(next()?, "heartbeat")?,
@@ -233,9 +244,4 @@ impl Store {
         command.arg(self.core.keys.workers());
         Ok(reply::number(self.core.command("workers", command).await?, "workers")? as u64)
     }
-}
-
-/// Returns the rank of a directive. Of several directives, the highest wins.
-fn severity(directive: &str) -> usize {
-    ["running", "quiet", "terminate"].iter().position(|known| *known == directive).unwrap_or(0)
 }

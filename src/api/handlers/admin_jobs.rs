@@ -68,7 +68,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
             Ok(response::job(&record))
         }
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response
         Outcome::Done(record, _) => Ok(response::job(&record)),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
-            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+            Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }
 }
@@ -94,7 +94,7 @@ async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
         Outcome::Done(..) => Ok(()),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
-            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+            Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }
 }
@@ -120,7 +120,7 @@ async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().delete(&id, true).await? {
         Deleted::Done => Ok(()),
         Deleted::Missing => Err(ApiError::not_found("job", &id)),
-        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", &state, "finished", None)),
+        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", state, "finished", None)),
     }
 }
 

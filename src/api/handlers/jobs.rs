@@ -10,7 +10,7 @@ use crate::api::proxy::{self, EnqueueBody};
 use crate::api::{Api, rate_limit_headers, response, tenant_header};
 use crate::domain::invalid::Invalid;
 use crate::domain::job;
-use crate::domain::job::{NewJob, Record, trace};
+use crate::domain::job::{NewJob, Record, State, trace};
 use crate::domain::limit::{LimitKey, RateLimit};
 use crate::domain::tenant::TenantSource;
 use crate::store::{Enqueued, JobFilter, Outcome};
@@ -135,7 +135,7 @@ async fn store(
 fn refusal(refused: Enqueued, kind: EnqueueKind) -> ApiError {
     match refused {
         Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, kind.index(index)),
-        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, &state, &key, kind.index(index)),
+        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, state, &key, kind.index(index)),
         Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
         Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
         Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, kind),
@@ -208,7 +208,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
             Ok(changed_job(&record, previous))
         }
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
@@ -217,11 +217,11 @@ pub(crate) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Respo
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed_job(&record, previous)),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", &state, "pending", None)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", state, "pending", None)),
     }
 }
 
-fn changed_job(record: &Record, previous: Option<String>) -> Response {
+fn changed_job(record: &Record, previous: Option<State>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
     response::job_with(record, &more)
 }

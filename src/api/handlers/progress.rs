@@ -145,7 +145,7 @@ fn into_result<T>(reply: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {
         ProgressOutcome::Done(value) => Ok(value),
         ProgressOutcome::Missing => Err(ApiError::not_found("job", id)),
         ProgressOutcome::Conflict { state, holder } => {
-            Err(ApiError::conflict(id, "reported on", &state, "not finished", holder.as_deref()))
+            Err(ApiError::conflict(id, "reported on", state, "not finished", holder.as_deref()))
         }
     }
 }

@@ -143,7 +143,7 @@ async fn find(api: &Api, name: &str) -> Result<(Queue, Value), ApiError> {
     let paused = api.store().paused_since(name).await?;
     let mut object = json!({"name": name, "status": status(paused.is_some()), "paused": paused.is_some()});
     for (state, count) in &stats.counts {
-        object[*state] = (*count).into();
+        object[state.name()] = (*count).into();
     }
     object["depth"] = stats.count(JobState::Available).into();
     object["oldest_available_at"] = stats.oldest_available.map(time::rfc3339).into();

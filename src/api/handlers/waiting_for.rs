@@ -15,8 +15,7 @@ pub(crate) const REASONS: [&str; 7] =
 
 /// Returns `waiting_for` as a further member of a job; empty if the job waits only for a worker, or does not wait.
 pub(crate) async fn member(api: &Api, record: &Record) -> Result<String, ApiError> {
-    let state = State::from_name(&record.state);
-    let waits = matches!(state, Some(State::Available | State::Pending | State::Scheduled | State::Retryable));
+    let waits = matches!(record.state, State::Available | State::Pending | State::Scheduled | State::Retryable);
     let waiting = if waits { api.store().waits_for(&record.id).await? } else { None };
     let object = match waiting {
         None => return Ok(String::new()),

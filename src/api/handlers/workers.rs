@@ -8,8 +8,8 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::push_time;
-use crate::domain::job::{Failure, Record};
-use crate::domain::pool::Pool;
+use crate::domain::job::{Failure, Record, State};
+use crate::domain::pool::{Pool, WorkerState};
 use crate::domain::{json, names, portable, time};
 use crate::store::{Ack, Choice, Heartbeat, Nack, Outcome, Preference};
 use axum::extract::Request;
@@ -118,7 +118,7 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
         body.push_str(&format!(",\"retry_delay_ms\":{delay}"));
         api.metrics().jobs.retried(&record.queue, &record.kind);
     }
-    if record.state == "discarded" {
+    if record.state == State::Discarded {
         push_time(&mut body, "discarded_at", record.finished());
         push_time(&mut body, "completed_at", record.finished());
         api.metrics().jobs.discarded(&record.queue, &record.kind);
@@ -130,7 +130,7 @@ fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, ApiError>
     match outcome {
         Outcome::Done(record, _) => Ok(record),
         Outcome::Missing => Err(ApiError::not_found("job", id)),
-        Outcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, &state, "active", holder.as_deref())),
+        Outcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, state, "active", holder.as_deref())),
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) async fn heartbeat(api: Api, request: Request) -> Result<Response, Ap
     let quoted = |ids: &[String]| ids.iter().map(|id| json::quoted(id)).collect::<Vec<_>>().join(",");
     let body = format!(
         "{{\"state\":\"{}\",\"jobs_extended\":[{}],\"cancelled_jobs\":[{}],\"server_time\":\"{}\",\"acknowledged\":true}}",
-        reply.directive,
+        reply.directive.name(),
         quoted(&reply.extended),
         quoted(&reply.cancelled),
         time::rfc3339(reply.server_time)
@@ -186,7 +186,7 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     let body = serde_json::json!({
         "ok": true,
         "worker_id": beat.worker,
-        "state": reply.directive,
+        "state": reply.directive.name(),
         "server_time": time::rfc3339(reply.server_time),
         "heartbeat_interval": interval.as_secs_f64(),
         "heartbeat_timeout": settings.dead_after as f64 / 1e3,
@@ -227,10 +227,11 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     jobs.extend(fields.texts("active_job_ids", MOST_NAMES)?.unwrap_or_default());
     jobs.extend(fields.text("job_id")?);
     jobs.dedup();
-    let state = fields.text("state")?;
-    if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
-        return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state));
-    }
+    let invalid = |name: &str| Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", name);
+    let state = match fields.text("state")? {
+        Some(name) => Some(WorkerState::from_name(&name).ok_or_else(|| invalid(&name))?),
+        None => None,
+    };
     let queues = fields.texts("queues", MOST_NAMES)?;
     fields.texts("labels", MOST_NAMES)?;
     fields.number("concurrency", 0)?;

@@ -2,6 +2,7 @@
 
 use super::{LimitsEnv, concurrency, job, request};
 use crate::support::{TestApp, json};
+use fairgate::domain::job::State;
 use fairgate::store::{Ack, EventFilter, Layer};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ async fn of_64_concurrent_callers_at_most_7_have_a_job() {
             let mut done = 0;
             loop {
                 let jobs = store.fetch(request(&worker, &["q"], 1 + caller % 3)).await.unwrap().deliver();
-                if jobs.is_empty() && store.queue_counts("q").await.unwrap()["completed"] == JOBS as i64 {
+                if jobs.is_empty() && store.queue_counts("q").await.unwrap()[&State::Completed] == JOBS as i64 {
                     return done;
                 }
                 for job in jobs {

@@ -3,7 +3,7 @@
 use super::reference::{ReferenceModel, State};
 use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
-use fairgate::domain::job::Failure;
+use fairgate::domain::job::{self, Failure};
 use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::store::{Layer, Nack};
 use proptest::prelude::*;
@@ -172,7 +172,11 @@ impl Pair<'_> {
             let counts = self.env.store().queue_counts(queue).await.unwrap();
             let key = format!("queue:{queue}");
             let expected = (self.reference.available(&key) as i64, self.reference.running(&key) as i64);
-            assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
+            assert_eq!(
+                (counts[&job::State::Available], counts[&job::State::Active]),
+                expected,
+                "available and active in {queue}"
+            );
         }
         for limit in self.env.store().limits(0, 100).await.unwrap().1 {
             let key = &limit.key.to_string();

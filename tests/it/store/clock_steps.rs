@@ -3,6 +3,7 @@
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
+use fairgate::domain::job::State;
 use serde_json::Value;
 
 const SECOND: i64 = 1000;
@@ -77,7 +78,7 @@ async fn many_leases_are_shifted_in_portions() {
     assert_eq!(app.client.fetch("default", 700).await.job_ids().len(), 700);
     set_back(&app, 3600 * SECOND).await;
     pass(&app, 61).await;
-    assert_eq!(app.store().queue_counts("default").await.unwrap()["available"], 700);
+    assert_eq!(app.store().queue_counts("default").await.unwrap()[&State::Available], 700);
 }
 
 #[tokio::test]
