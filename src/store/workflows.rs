@@ -9,7 +9,7 @@ use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::id::generate;
-use crate::domain::workflow::{NewWorkflow, Part, WorkflowRecord};
+use crate::domain::workflow::{NewWorkflow, Part, Shape, WorkflowRecord, WorkflowState};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
@@ -40,16 +40,15 @@ pub enum CancelWorkflowOutcome {
     Done(Box<WorkflowRecord>),
     Missing,
     /// The workflow has ended already, in this state.
-    Ended(String),
+    Ended(WorkflowState),
 }
 
 /// A filter for workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowFilter {
     /// States that match; all if empty.
-    pub states: Vec<String>,
-    /// `chain`, `group` or `batch`.
-    pub kind: Option<String>,
+    pub states: Vec<WorkflowState>,
+    pub shape: Option<Shape>,
     /// Workflows of this tenant; `_default` for those that name no tenant.
     pub tenant: Option<String>,
 }
@@ -168,7 +167,8 @@ impl Store {
             (Some(own), Some(wanted)) if own != wanted => return Ok((Vec::new(), None)),
             (own, wanted) => own.or(wanted).map(escape).unwrap_or_default(),
         };
-        let (states, kind) = (filter.states.join(" "), filter.kind.as_deref().unwrap_or_default());
+        let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
+        let (states, kind) = (states.join(" "), filter.shape.map_or("", Shape::name));
         let (mut found, mut cursor) = (Vec::<WorkflowRecord>::new(), from);
         for _ in 0..KEYS_A_PAGE / PORTION {
             let fill = |command: &mut Cmd, _: bool| {
@@ -218,7 +218,9 @@ impl Store {
                 self.complete_large(id, cancelled).await.map(CancelWorkflowOutcome::Done)
             }
             (tag, _) if tag == "missing" => Ok(CancelWorkflowOutcome::Missing),
-            (_, state) => Ok(CancelWorkflowOutcome::Ended(reply::text(state, "workflow_cancel")?)),
+            (_, state) => WorkflowState::from_name(&reply::text(state, "workflow_cancel")?)
+                .map(CancelWorkflowOutcome::Ended)
+                .ok_or_else(|| Error::unreadable("workflow_cancel")),
         }
     }
 }

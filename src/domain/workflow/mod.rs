@@ -4,8 +4,11 @@
 mod new_workflow;
 mod reader;
 pub(crate) mod record;
+mod state;
 mod steps;
 
 pub use new_workflow::{CALLBACKS, MOST_JOBS, NewWorkflow, Node, Part, Shape, parse};
 pub use record::WorkflowRecord;
+pub(crate) use state::NodeState;
+pub use state::WorkflowState;
 pub use steps::Step;

@@ -33,6 +33,9 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Names of all shapes, in the order of the documentation.
+    pub const NAMES: [&'static str; 3] = ["chain", "group", "batch"];
+
     /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +46,7 @@ impl Shape {
     }
 
     /// Parses the name of a shape.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Shape::Chain, Shape::Group, Shape::Batch].into_iter().find(|shape| shape.name() == name)
     }
 

@@ -162,7 +162,7 @@ impl Reader<'_> {
             return Err(wrong("depends_on", problem));
         }
         let kind = body.get("type");
-        let shape = kind.and_then(json::text).and_then(|name| Shape::of_name(&name));
+        let shape = kind.and_then(json::text).and_then(|name| Shape::from_name(&name));
         match shape {
             Some(shape) if next.parent.is_none() || body.get("args").is_none() => {
                 self.many(&body, shape, next, number, unread)

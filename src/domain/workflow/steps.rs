@@ -104,7 +104,7 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             return Err(wrong(field, "duplicates the id of another step"));
         }
         ids.push(id.into_owned());
-        let shape = step.get("type").and_then(json::text).and_then(|name| Shape::of_name(&name));
+        let shape = step.get("type").and_then(json::text).and_then(|name| Shape::from_name(&name));
         if shape.is_some() && step.get("args").is_none() {
             return Err(wrong(format!("steps[{index}].type"), "must be a job type if steps depend on others"));
         }

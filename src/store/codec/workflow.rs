@@ -3,7 +3,7 @@
 
 use super::wire::{self, RECORD, UNIT, values};
 use crate::domain::workflow::record::{Node, Part, Report};
-use crate::domain::workflow::{self, Shape, Step, WorkflowRecord};
+use crate::domain::workflow::{self, NodeState, Shape, Step, WorkflowRecord, WorkflowState};
 
 /// Formats a node that has not been started.
 pub fn node_text(node: &workflow::Node) -> String {
@@ -35,8 +35,8 @@ pub fn read(id: &str, header: &[String], nodes: &[String], results: &[String]) -
     let count = |at: usize| field(at).and_then(|text| text.parse().ok()).unwrap_or(0);
     Some(WorkflowRecord {
         id: id.to_owned(),
-        state: field(0)?.to_owned(),
-        kind: field(1)?.to_owned(),
+        state: WorkflowState::from_name(field(0)?)?,
+        shape: Shape::from_name(field(1)?)?,
         name: field(2)?.to_owned(),
         meta: field(3)?.to_owned(),
         created: field(4)?.parse().ok()?,
@@ -62,14 +62,14 @@ fn node(text: &str) -> Option<Node> {
     let field = |at: usize| fields.get(at).copied();
     let ms = |at: usize| field(at).and_then(|text| text.parse().ok());
     let number = |at: usize| field(at)?.parse::<usize>().ok();
-    let (slot, state) = (field(2)?.to_owned(), field(3)?.to_owned());
+    let (slot, state) = (field(2)?.to_owned(), field(3)?);
     if field(0)? == "job" {
         let (id, kind) = (field(4)?.to_owned(), field(5)?.to_owned());
         // The current state of a started job that has not ended follows.
         let state = match field(8) {
-            Some("active") => "active".to_owned(),
-            Some(_) => "pending".to_owned(),
-            None => state,
+            Some("active") => NodeState::Active,
+            Some(_) => NodeState::Pending,
+            None => node_state(state, NodeState::Pending)?,
         };
         let report = field(10)
             .map(|text| Report { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
@@ -78,12 +78,44 @@ fn node(text: &str) -> Option<Node> {
     }
     let count = |at: usize| number(at).map(|number| number as u64);
     let part = Part::Many {
-        shape: Shape::of_name(field(0)?)?,
+        shape: Shape::from_name(field(0)?)?,
         first: number(4)?,
         parts: number(5)?,
         callbacks: number(6)?,
         completed: count(7)?,
         failed: count(8)?,
     };
-    Some(Node { slot, state, finished: ms(10), part })
+    Some(Node { slot, state: node_state(state, NodeState::Active)?, finished: ms(10), part })
+}
+
+/// Parses the stored state of a node. `open` is the state of one that has been started.
+fn node_state(name: &str, open: NodeState) -> Option<NodeState> {
+    Some(match name {
+        "waiting" => NodeState::Waiting,
+        "open" | "spoilt" => open,
+        "completed" => NodeState::Completed,
+        "failed" => NodeState::Failed,
+        "cancelled" => NodeState::Cancelled,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_with(state: &str, node: [&str; 11]) -> Option<WorkflowRecord> {
+        let header = [state, "chain", "", "", "5", "", "1", "0", "0"].map(str::to_owned);
+        read("id", &header, &[wire::join(node)], &[])
+    }
+
+    #[test]
+    fn an_unknown_state_is_not_read() {
+        let chain = |state| ["chain", "", "0", state, "1", "0", "0", "0", "0", "0", ""];
+        for state in ["waiting", "open", "spoilt", "completed", "failed", "cancelled"] {
+            assert!(read_with("running", chain(state)).is_some(), "{state}");
+        }
+        assert_eq!(read_with("waiting", chain("open")), None);
+        assert_eq!(read_with("running", chain("odd")), None);
+    }
 }
