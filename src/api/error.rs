@@ -3,11 +3,11 @@
 
 mod conversions;
 
-use super::body::EnqueueKind;
 use crate::auth::Role;
 use crate::domain::invalid::Invalid;
-use crate::domain::job::State;
+use crate::domain::job::{EnqueueKind, State};
 use crate::domain::json;
+use crate::domain::limit::Overflow;
 use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -267,13 +267,13 @@ impl ApiError {
     }
 
     /// A queue has reached its bound.
-    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, overflow: Overflow) -> Self {
         // The client knows the queue without the namespace of its tenant.
         let queue = queue.rsplit('/').next().unwrap_or(queue);
         let message = format!("Queue {queue} is full: it has {depth} jobs; its bound is {most}.");
         let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with_top_level("queue", queue)
-            .with_top_level("strategy", strategy)
+            .with_top_level("strategy", overflow.name())
             .retry_after(1)
             .hint("Send the request again later. A batch is stored as a whole or not at all.");
         for (name, number) in [("depth", depth), ("bound", most)] {

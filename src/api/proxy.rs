@@ -2,9 +2,10 @@
 //! not about planning.
 
 use super::Api;
-use super::body::{EnqueueKind, RequestBody};
+use super::body::RequestBody;
 use super::error::ApiError;
 use crate::auth::{Caller, Session};
+use crate::domain::job::EnqueueKind;
 use crate::domain::job::id;
 use crate::domain::json::{self, Object};
 use crate::remote::{ErrorKind, Remote};

@@ -4,7 +4,7 @@ use super::jobs::{self, Enqueued};
 use super::reply;
 use super::script::{CRON_FIRE, CRON_LIST, CRON_REGISTER, CRON_REMOVE, CRON_RETIME};
 use super::{Error, Store, or_empty};
-use crate::domain::cron::CronJob;
+use crate::domain::cron::{CronJob, CronSkip};
 use crate::domain::job::{NewJob, Record};
 use crate::domain::json;
 use redis::Value;
@@ -59,9 +59,13 @@ pub enum RegisterCronOutcome {
     Full,
 }
 
-/// A cron's job and the version of the plan rules it was prepared under, or the reason for having
-/// no job.
-pub type PreparedCronJob = Result<(Box<NewJob>, Arc<str>), &'static str>;
+/// A cron's job, if it has one.
+pub enum PreparedCronJob {
+    /// The job and the version of the plan rules that it was prepared under.
+    Job { job: Box<NewJob>, rules: Arc<str> },
+    /// There is no job.
+    Skip(CronSkip),
+}
 
 /// A cron to fire.
 pub struct Firing<'a> {
@@ -86,7 +90,7 @@ pub enum FireCronOutcome {
     /// The plan rules have changed since the job was prepared.
     Stale,
     /// No job was stored; the reason, and the job that caused it, if one did.
-    Skipped { why: String, job: Option<String> },
+    Skipped { reason: CronSkip, job: Option<String> },
 }
 
 impl Store {
@@ -210,9 +214,9 @@ impl Store {
         let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
         let expression = json::quoted(&firing.cron.expression);
         let kind = firing.cron.kind();
-        let (request, why) = match prepared {
-            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), ""),
-            Err(why) => (None, why),
+        let (request, no_job) = match prepared {
+            PreparedCronJob::Job { job, rules } => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), ""),
+            PreparedCronJob::Skip(reason) => (None, reason.name()),
         };
         let answer = CRON_FIRE
             .call(&self.core.connection, |command, again| {
@@ -222,7 +226,7 @@ impl Store {
                     .arg(at(firing.next))
                     .arg(firing.cron.overlap.name())
                     .arg(&expression)
-                    .arg(why);
+                    .arg(no_job);
                 let job = request.as_ref().and_then(jobs::EnqueueRequest::first);
                 command.arg(job.map_or(&*kind, |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
                 request.iter().for_each(|request| jobs::push_request(command, request, again));
@@ -245,9 +249,9 @@ impl Store {
             ("gone", _) => Ok(FireCronOutcome::Gone),
             ("stale", _) => Ok(FireCronOutcome::Stale),
             ("skipped", _) => {
-                let why = reply::text(next(), "cron_fire")?;
+                let reason = CronSkip::from_name(&reply::text(next(), "cron_fire")?);
                 Ok(FireCronOutcome::Skipped {
-                    why,
+                    reason: reason.ok_or_else(|| Error::unreadable("cron_fire"))?,
                     job: Some(reply::text(next(), "cron_fire")?).filter(|job| !job.is_empty()),
                 })
             }

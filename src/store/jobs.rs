@@ -7,7 +7,7 @@ use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::{NewJob, Record, State};
-use crate::domain::limit::OnLimit;
+use crate::domain::limit::{OnLimit, Overflow};
 use crate::domain::time::At;
 use redis::Cmd;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub enum Enqueued {
     /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// A queue has reached its bound. Nothing was stored.
-    Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    Bounded { queue: String, depth: u64, most: u64, overflow: Overflow },
     /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
     /// The plan rules have changed since the jobs were prepared. Nothing was stored; the jobs are
@@ -241,7 +241,8 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
             let queue = next()?.to_owned();
             let mut number = || reply::parse::<u64>(next()?, command);
             let (depth, most) = (number()?, number()?);
-            Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
+            let overflow = Overflow::from_name(next()?).ok_or_else(|| Error::unreadable(command))?;
+            Ok(Enqueued::Bounded { queue, depth, most, overflow })
         }
         "limited" => Ok(Enqueued::Limited(core.refused(parts, command)?)),
         "stale" => Ok(Enqueued::Stale(jobs)),

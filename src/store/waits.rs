@@ -3,7 +3,7 @@
 use super::script::WAITING_FOR;
 use super::{Error, Store, reply};
 use crate::domain::escape::unescape;
-use crate::domain::limit::LimitKey;
+use crate::domain::limit::{LimitKey, LimitStrategy};
 
 /// The reason why a job waits. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum WaitingFor {
     /// The job's queue is paused.
     Pause { queue: String, since: Option<i64> },
     /// A limit has no room. The key is present if the caller may see it.
-    Limit { key: Option<LimitKey>, strategy: String, since: Option<i64> },
+    Limit { key: Option<LimitKey>, strategy: LimitStrategy, since: Option<i64> },
     /// The tenant has reached its limit of active jobs.
     TenantLimit { tenant: String, since: Option<i64> },
 }
@@ -50,7 +50,8 @@ impl Store {
                 Some(WaitingFor::Pause { queue, since: ms(next()) })
             }
             Some("limit") => {
-                let (key, strategy, since) = (next(), next().to_owned(), ms(next()));
+                let (key, strategy, since) = (next(), next(), ms(next()));
+                let strategy = LimitStrategy::from_name(strategy).ok_or_else(|| Error::unreadable("waiting_for"))?;
                 Some(match key.strip_prefix('!') {
                     Some(tenant) => WaitingFor::TenantLimit { tenant: unescape(tenant), since },
                     None => WaitingFor::Limit { key: self.known_limit(key), strategy, since },

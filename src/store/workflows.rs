@@ -9,6 +9,7 @@ use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::id::generate;
+use crate::domain::limit::Overflow;
 use crate::domain::workflow::{NewWorkflow, Part, Shape, WorkflowRecord, WorkflowState};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
@@ -27,7 +28,7 @@ pub enum StartWorkflowOutcome {
     /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// A queue has reached its bound. Nothing was stored.
-    Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    Bounded { queue: String, depth: u64, most: u64, overflow: Overflow },
     /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
     /// The plan rules have changed since the workflow was prepared.
@@ -109,7 +110,8 @@ impl Store {
             Some("bound") => {
                 let mut text = || fields.next().unwrap_or_default().to_owned();
                 let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
-                Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy: text() })
+                let overflow = Overflow::from_name(&text()).ok_or_else(|| Error::unreadable("workflow_start"))?;
+                Ok(StartWorkflowOutcome::Bounded { queue, depth, most, overflow })
             }
             _ => Err(Error::unreadable("workflow_start")),
         }

@@ -1,7 +1,6 @@
 //! Jobs: enqueue, list, show, cancel, activate.
 
 use super::{admin_jobs, waiting_for};
-use crate::api::body::EnqueueKind;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -10,8 +9,8 @@ use crate::api::proxy::{self, EnqueueBody};
 use crate::api::{Api, rate_limit_headers, response, tenant_header};
 use crate::domain::invalid::Invalid;
 use crate::domain::job;
-use crate::domain::job::{NewJob, Record, State, trace};
-use crate::domain::limit::{LimitKey, RateLimit};
+use crate::domain::job::{EnqueueKind, NewJob, Record, State, trace};
+use crate::domain::limit::{LimitKey, Overflow, RateLimit};
 use crate::domain::tenant::TenantSource;
 use crate::store::{Enqueued, JobFilter, Outcome};
 use axum::extract::Request;
@@ -113,7 +112,7 @@ async fn store(
     let deadline = Instant::now() + headers.block_timeout;
     loop {
         let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
-        match (api.enqueue_service().enqueue(jobs, kind == EnqueueKind::Batch, &header).await?, again) {
+        match (api.enqueue_service().enqueue(jobs, kind, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
                 new.for_each(|record| {
@@ -122,7 +121,7 @@ async fn store(
                 });
                 return Ok(records);
             }
-            (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
+            (Enqueued::Bounded { overflow: Overflow::Block, .. }, Some(again)) if Instant::now() < deadline => {
                 tokio::time::sleep(BLOCKED_RETRY_INTERVAL).await;
                 jobs = again;
             }
@@ -137,7 +136,7 @@ fn refusal(refused: Enqueued, kind: EnqueueKind) -> ApiError {
         Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, kind.index(index)),
         Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, state, &key, kind.index(index)),
         Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
-        Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Bounded { queue, depth, most, overflow } => ApiError::queue_full(&queue, depth, most, overflow),
         Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, kind),
         Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // retried by the enqueue service
     }

@@ -47,7 +47,7 @@ fn describe(waiting: WaitingFor) -> Value {
         }
         WaitingFor::Limit { key, strategy, since } => {
             let mut object = limited(key.as_ref());
-            object["strategy"] = strategy.into();
+            object["strategy"] = strategy.name().into();
             with_time(object, "since", since)
         }
         WaitingFor::TenantLimit { tenant, since } => {

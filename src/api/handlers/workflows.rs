@@ -1,14 +1,15 @@
 //! Workflows: create, list, show, cancel.
 
 use super::{jobs, progress};
-use crate::api::body::{EnqueueKind, RequestBody};
+use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::Invalid;
-use crate::domain::job::id;
+use crate::domain::job::{EnqueueKind, id};
+use crate::domain::limit::Overflow;
 use crate::domain::workflow::{self, Shape, WorkflowRecord, WorkflowState};
 use crate::store::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 use axum::extract::Request;
@@ -28,11 +29,11 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     let record = loop {
         match api.enqueue_service().start_workflow(&mut new, &header).await? {
             StartWorkflowOutcome::Stored(record) => break record,
-            StartWorkflowOutcome::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+            StartWorkflowOutcome::Bounded { overflow: Overflow::Block, .. } if Instant::now() < deadline => {
                 tokio::time::sleep(jobs::BLOCKED_RETRY_INTERVAL).await;
             }
-            StartWorkflowOutcome::Bounded { queue, depth, most, strategy } => {
-                return Err(ApiError::queue_full(&queue, depth, most, &strategy));
+            StartWorkflowOutcome::Bounded { queue, depth, most, overflow } => {
+                return Err(ApiError::queue_full(&queue, depth, most, overflow));
             }
             StartWorkflowOutcome::Duplicate => return Err(duplicate(&new.id)),
             StartWorkflowOutcome::Full { rule, most, staged } => {

@@ -4,6 +4,7 @@ use super::Schemas;
 use super::schema::*;
 use crate::api::handlers::waiting_for::REASONS;
 use crate::domain::job::State;
+use crate::domain::limit::LimitStrategy;
 use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use crate::domain::limit::{LimitScope, Partition};
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ fn waiting_for() -> Value {
         ("tenant_state?", enumeration(&states)),
         ("key?", with_description(string(), "The key of the limit, if the caller may read it.")),
         ("scope?", enumeration(&LimitScope::NAMES)),
-        ("strategy?", enumeration(&["concurrency", "rate", "throttle", "hold"])),
+        ("strategy?", enumeration(&LimitStrategy::NAMES)),
         ("limit?", string()),
         ("since?", timestamp()),
         ("until?", timestamp()),

@@ -6,6 +6,7 @@ use super::jobs::{RATE, bulk_request, states};
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::domain::job::State;
+use crate::domain::limit::Overflow;
 use serde_json::Value;
 
 pub fn schemas() -> Schemas {
@@ -49,11 +50,8 @@ fn counts(mark: &str) -> Value {
 }
 
 fn config() -> Value {
-    let bound = object([
-        ("max_depth", count()),
-        ("strategy", enumeration(&["reject", "block", "drop_oldest"])),
-        ("warning_threshold", ratio()),
-    ]);
+    let bound =
+        object([("max_depth", count()), ("strategy", enumeration(&Overflow::NAMES)), ("warning_threshold", ratio())]);
     object([("backpressure?", bound), ("rate_limit?", quota_response())])
 }
 
@@ -120,7 +118,7 @@ pub fn show_config() -> Operation {
 }
 
 pub fn put_config() -> Operation {
-    let strategy = || enumeration(&["reject", "block", "drop_oldest"]);
+    let strategy = || enumeration(&Overflow::NAMES);
     let bound = closed(request([
         ("max_depth?", integer(0, 1_000_000_000)),
         ("strategy?", strategy()),

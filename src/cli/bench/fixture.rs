@@ -4,6 +4,7 @@ use super::directory::Directory;
 use super::resp::{Reply, Resp};
 use crate::app;
 use crate::clock::Clock;
+use crate::domain::job::EnqueueKind;
 use crate::domain::job::request::{self, Context as Surroundings};
 use crate::domain::job::{Limits, NewJob};
 use crate::main_queue::MainQueues;
@@ -85,7 +86,7 @@ impl Fixture {
 
     /// Enqueues jobs, all of them or none.
     pub(super) async fn enqueue(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
-        let answer = self.enqueue_service.enqueue(jobs, true, &|_| None).await?;
+        let answer = self.enqueue_service.enqueue(jobs, EnqueueKind::Batch, &|_| None).await?;
         ensure!(matches!(answer, Enqueued::Stored(_)), "jobs were not stored: {answer:?}");
         Ok(())
     }

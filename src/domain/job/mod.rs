@@ -24,5 +24,6 @@ pub use limits::Limits;
 pub use new_job::NewJob;
 pub use planned::{Planned, queue_of};
 pub use record::{Checkpoint, FailedAttempt, Record, push_time};
+pub use request::EnqueueKind;
 pub use state::State;
 pub use unique::{OnConflict, Unique};

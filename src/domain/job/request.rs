@@ -14,6 +14,22 @@ pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
 pub(super) const TYPE_START: &str = r#"","type":""#;
 pub(super) const QUEUE_START: &str = r#"","queue":""#;
 
+/// Form of a request that enqueues jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnqueueKind {
+    /// The body is one job.
+    Single,
+    /// The body has an array `jobs`, which is stored as a whole.
+    Batch,
+}
+
+impl EnqueueKind {
+    /// Returns the index of a job for an error about it; `None` for a single job.
+    pub fn index(self, index: usize) -> Option<usize> {
+        (self == EnqueueKind::Batch).then_some(index)
+    }
+}
+
 /// Properties of a request that apply to its jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Context {

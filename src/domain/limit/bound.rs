@@ -4,18 +4,48 @@ use crate::domain::invalid::Invalid;
 use crate::domain::json::{self, Object};
 use serde_json::{Value, json};
 
-const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
 const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
 const MOST: u64 = 1_000_000_000;
 const DEFAULT_WARNING: f64 = 0.8;
+
+/// Reaction to a job that exceeds a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// The job is refused.
+    #[default]
+    Reject,
+    /// The request waits for room, and is refused if there is none in time.
+    Block,
+    /// The oldest waiting job makes room.
+    DropOldest,
+}
+
+impl Overflow {
+    /// Names of all reactions, in the order of the documentation.
+    pub const NAMES: [&'static str; 3] = ["reject", "block", "drop_oldest"];
+    const ALL: [Overflow; 3] = [Overflow::Reject, Overflow::Block, Overflow::DropOldest];
+
+    /// Returns the name on the wire and in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Overflow::Reject => "reject",
+            Overflow::Block => "block",
+            Overflow::DropOldest => "drop_oldest",
+        }
+    }
+
+    /// Parses the name of a reaction.
+    pub fn from_name(name: &str) -> Option<Overflow> {
+        Overflow::ALL.into_iter().find(|overflow| overflow.name() == name)
+    }
+}
 
 /// Bound on the number of jobs in a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// Maximum number of jobs that are available, scheduled or retryable.
     pub most: u64,
-    /// Reaction to a job that exceeds the maximum: `reject`, `block` or `drop_oldest`.
-    pub strategy: &'static str,
+    pub overflow: Overflow,
     /// Fraction of `most`, from 0 to 1, from which producers receive a warning.
     pub warning: f64,
 }
@@ -62,11 +92,10 @@ impl Bound {
                 })?
             }
         };
-        let strategy = match strategy {
-            None => old.map_or(STRATEGIES[0], |old| old.strategy),
+        let overflow = match strategy {
+            None => old.map_or(Overflow::default(), |old| old.overflow),
             Some((field, value)) => {
-                let name = json::text(value).unwrap_or_default();
-                let known = STRATEGIES.into_iter().find(|known| *known == name);
+                let known = json::text(value).and_then(|name| Overflow::from_name(&name));
                 known.ok_or_else(|| Invalid::field(field, EXPECTED, value))?
             }
         };
@@ -77,30 +106,29 @@ impl Bound {
                 number.ok_or_else(|| Invalid::field(field, "a number from 0 to 1", value))?
             }
         };
-        Ok(Some((most > 0).then_some(Bound { most, strategy, warning })))
+        Ok(Some((most > 0).then_some(Bound { most, overflow, warning })))
     }
 
     /// Encodes the bound as the scripts read it.
     pub fn packed(&self) -> String {
         let mark = (self.most as f64 * self.warning).floor() as u64;
-        format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
+        format!("{} {} {mark} {}", self.most, self.overflow.name(), self.warning)
     }
 
     /// Decodes the result of [`Bound::packed`].
     pub fn from_packed(text: &str) -> Option<Bound> {
         let mut words = text.split(' ');
         let most: u64 = words.next()?.parse().ok()?;
-        let name = words.next()?;
-        let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
+        let overflow = Overflow::from_name(words.next()?)?;
         let mark: u64 = words.next()?.parse().ok()?;
         // Bounds stored by older versions have only the mark, not the fraction.
         let warning = words.next().and_then(|word| word.parse().ok());
-        Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
+        Some(Bound { most, overflow, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
     }
 
     /// Formats the bound as the configuration of a queue shows it.
     pub fn to_json(&self) -> Value {
-        json!({"max_depth": self.most, "strategy": self.strategy, "warning_threshold": self.warning})
+        json!({"max_depth": self.most, "strategy": self.overflow.name(), "warning_threshold": self.warning})
     }
 }
 
@@ -114,7 +142,7 @@ mod tests {
 
     #[test]
     fn both_dialects_say_the_same_and_what_is_left_out_stays() {
-        let bound = Bound { most: 10, strategy: "block", warning: 0.8 };
+        let bound = Bound { most: 10, overflow: Overflow::Block, warning: 0.8 };
         let nested = r#"{"backpressure":{"max_depth":10,"strategy":"block"}}"#;
         assert_eq!(parse(nested, None), Ok(Some(Some(bound.clone()))));
         assert_eq!(parse(r#"{"max_size":10,"overflow_policy":"block"}"#, None), Ok(Some(Some(bound.clone()))));
@@ -125,6 +153,15 @@ mod tests {
         assert_eq!(Bound::from_packed(&bound.packed()), Some(bound.clone()));
         let small = Bound { most: 1, ..bound };
         assert_eq!(Bound::from_packed(&small.packed()), Some(small), "however few there may be");
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        assert_eq!(Overflow::ALL.map(Overflow::name), Overflow::NAMES);
+        for overflow in Overflow::ALL {
+            assert_eq!(Overflow::from_name(overflow.name()), Some(overflow));
+        }
+        assert_eq!(Overflow::from_name("drop"), None);
     }
 
     #[test]
