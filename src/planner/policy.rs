@@ -1,7 +1,7 @@
 //! The active dispatch policy: that of the configuration file plus changes made at run time. It is
 //! stored with the plan rules, under the same version.
 
-use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
+use super::rulebook::{ATTEMPTS, Known, Removed, RuleSource, Rulebook};
 use crate::config;
 use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
@@ -46,13 +46,13 @@ impl Held {
     }
 
     /// Returns the source of a pool.
-    pub fn source_of(&self, pool: &str) -> Source {
-        if self.pools.contains(pool) { Source::Api } else { Source::File }
+    pub fn source_of(&self, pool: &str) -> RuleSource {
+        if self.pools.contains(pool) { RuleSource::Api } else { RuleSource::File }
     }
 
     /// Returns the source of the defaults and the settings of queues.
-    pub fn scheduling_source(&self) -> Source {
-        if self.scheduling { Source::Api } else { Source::File }
+    pub fn scheduling_source(&self) -> RuleSource {
+        if self.scheduling { RuleSource::Api } else { RuleSource::File }
     }
 
     /// Returns the policy with a pool that is set at run time.

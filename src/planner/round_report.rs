@@ -2,7 +2,7 @@
 
 use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
-use crate::domain::plan::Rule;
+use crate::domain::plan::{Closed, Rule};
 use crate::domain::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
@@ -34,6 +34,37 @@ impl RoundOutcome {
     }
 }
 
+/// The reason for which a round promoted nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundReason {
+    /// The gate of a main queue is closed.
+    Gate(Closed),
+    /// All waiting tenants are held.
+    Hold,
+    /// The batch of the interval is promoted already.
+    BatchSpent,
+    /// The main queues have enough jobs.
+    EnoughQueued,
+    /// The store failed.
+    Store,
+    /// The main queue of another system failed.
+    MainQueue,
+}
+
+impl RoundReason {
+    /// Returns the name used in API answers and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            RoundReason::Gate(closed) => closed.name(),
+            RoundReason::Hold => "hold",
+            RoundReason::BatchSpent => "batch_spent",
+            RoundReason::EnoughQueued => "enough_queued",
+            RoundReason::Store => "store",
+            RoundReason::MainQueue => "main_queue",
+        }
+    }
+}
+
 /// The report of a round.
 #[derive(Clone, Debug)]
 pub struct RoundReport {
@@ -42,7 +73,7 @@ pub struct RoundReport {
     pub at: i64,
     pub outcome: RoundOutcome,
     /// The reason for which it promoted nothing.
-    pub reason: Option<&'static str>,
+    pub reason: Option<RoundReason>,
     /// The error message, if it failed.
     pub error: Option<String>,
     pub scheduled: bool,
@@ -95,7 +126,7 @@ impl RoundReport {
             "round": self.round,
             "at": rfc3339(self.at),
             "outcome": self.outcome.name(),
-            "reason": self.reason,
+            "reason": self.reason.map(RoundReason::name),
             "error": self.error,
             "scheduled": self.scheduled,
             "latency_ms": self.latency_ms,

@@ -5,11 +5,11 @@ use super::failure_reporter::FailureReporter;
 use super::gate_reporter::GateReporter;
 use super::low_water_poller::LowWaterPoller;
 use super::round_attempt::RoundAttempt;
-use super::round_report::{RoundOutcome, RoundReport};
+use super::round_report::{RoundOutcome, RoundReason, RoundReport};
 use super::round_state::{RoundState, in_turn};
 use super::weight_sync::WeightSync;
 use crate::domain::cron::Cron;
-use crate::domain::plan::{Batch, LatencyGoal, Pace, Rule};
+use crate::domain::plan::{Batch, Closed, LatencyGoal, Pace, Rule};
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
@@ -194,7 +194,7 @@ impl RoundRunner {
         // Record the promoted jobs, whatever went wrong.
         let failure = outcome.and_then(Result::err);
         if let Some(error) = &failure {
-            let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
+            let reason = if self.rule.is_builtin() { RoundReason::Store } else { RoundReason::MainQueue };
             (state.report.outcome, state.report.reason) = (RoundOutcome::Failed, Some(reason));
             state.report.error = Some(error.reason());
         }
@@ -265,7 +265,7 @@ impl RoundRunner {
         state.marks.retain(|earlier| earlier.queue != mark.queue);
         state.marks.push(mark);
         if let Some(closed) = gate.closed {
-            state.report.reason = state.report.reason.or(Some(closed.name()));
+            state.report.reason = state.report.reason.or(Some(RoundReason::Gate(closed)));
             return Ok(());
         }
         let mut want = wanted.min(gate.room).min(queue.staged);
@@ -277,7 +277,7 @@ impl RoundRunner {
                 Promoted::Jobs { promoted, tenants, more, .. } => {
                     state.report.promoted += promoted;
                     if promoted == 0 {
-                        state.report.reason = Some("hold");
+                        state.report.reason = Some(RoundReason::Hold);
                     }
                     tenants.into_iter().for_each(|served| state.report.served.add(served));
                     state.left = state.left.saturating_sub(promoted);
@@ -287,11 +287,11 @@ impl RoundRunner {
                 }
                 Promoted::Lost => state.lost = true,
                 Promoted::Closed(closed) => {
-                    state.report.reason = Some(closed.name());
+                    state.report.reason = Some(RoundReason::Gate(closed));
                     want = 0;
                 }
                 Promoted::Paused => {
-                    state.report.reason = Some("paused");
+                    state.report.reason = Some(RoundReason::Gate(Closed::Paused));
                     want = 0;
                 }
             }
@@ -350,7 +350,7 @@ impl RoundRunner {
 
     fn count(&self, report: &RoundReport) {
         let name = &self.rule.name;
-        self.metrics.round(name, report.outcome.name(), report.reason, report.duration_ms / 1e3);
+        self.metrics.round(name, report.outcome.name(), report.reason.map(RoundReason::name), report.duration_ms / 1e3);
         report.served.served().iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
     }
 

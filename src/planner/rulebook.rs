@@ -21,17 +21,17 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The source of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum RuleSource {
     File,
     Api,
 }
 
-impl Source {
+impl RuleSource {
     /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
-            Source::File => "file",
-            Source::Api => "api",
+            RuleSource::File => "file",
+            RuleSource::Api => "api",
         }
     }
 }
@@ -40,7 +40,7 @@ impl Source {
 #[derive(Clone, Debug)]
 struct Entry {
     rule: Rule,
-    source: Source,
+    source: RuleSource,
 }
 
 /// The rules as this process knows them.
@@ -49,7 +49,7 @@ pub struct Known {
     /// Identifies to scripts the rules under which a job was prepared.
     pub version: Arc<str>,
     pub rules: Rules,
-    sources: Vec<Source>,
+    sources: Vec<RuleSource>,
     /// Removed rules with staged jobs, each with its main queue.
     pub draining: Vec<(String, String)>,
     /// The dispatch policy, and the parts of it that were changed at run time.
@@ -60,7 +60,7 @@ pub struct Known {
 
 impl Known {
     /// Returns the source of a rule.
-    pub fn source(&self, name: &str) -> Option<Source> {
+    pub fn source(&self, name: &str) -> Option<RuleSource> {
         let place = self.rules.iter().position(|rule| rule.name == name)?;
         self.sources.get(place).copied()
     }
@@ -177,11 +177,11 @@ impl Rulebook {
     /// Writes the file's rules to the store, keeping rules that were changed at run time.
     pub async fn start(&self) -> Result<Arc<Known>, Error> {
         let known = self.change(|entries| {
-            let stays = |entry: &Entry| entry.source == Source::Api;
+            let stays = |entry: &Entry| entry.source == RuleSource::Api;
             let mut merged: Vec<Entry> = Vec::new();
             for rule in &self.inner.file {
                 let changed = entries.iter().find(|entry| stays(entry) && entry.rule.name == rule.name);
-                let own = Entry { rule: rule.clone(), source: Source::File };
+                let own = Entry { rule: rule.clone(), source: RuleSource::File };
                 merged.push(changed.cloned().unwrap_or(own));
             }
             let added = |entry: &&Entry| stays(entry) && !self.is_in_file(&entry.rule.name);
@@ -241,7 +241,7 @@ impl Rulebook {
     /// Adds a rule or replaces the one of that name.
     pub async fn put(&self, rule: Rule) -> Result<Arc<Known>, Error> {
         self.change(|entries| {
-            let new = Entry { rule: rule.clone(), source: Source::Api };
+            let new = Entry { rule: rule.clone(), source: RuleSource::Api };
             let mut changed = entries.to_vec();
             match changed.iter_mut().find(|entry| entry.rule.name == rule.name) {
                 Some(entry) => *entry = new,
@@ -257,13 +257,13 @@ impl Rulebook {
         let of_file = self.inner.file.iter().find(|rule| rule.name == name);
         match (self.reload().await?.source(name), of_file) {
             (None, _) => return Ok(Removed::Unknown),
-            (Some(Source::File), _) => return Ok(Removed::InFile),
-            (Some(Source::Api), _) => {}
+            (Some(RuleSource::File), _) => return Ok(Removed::InFile),
+            (Some(RuleSource::Api), _) => {}
         }
         self.change(|entries| {
             let mut changed = entries.to_vec();
             match (changed.iter_mut().find(|entry| entry.rule.name == name), of_file) {
-                (Some(entry), Some(rule)) => *entry = Entry { rule: rule.clone(), source: Source::File },
+                (Some(entry), Some(rule)) => *entry = Entry { rule: rule.clone(), source: RuleSource::File },
                 _ => changed.retain(|entry| entry.rule.name != name),
             }
             changed
@@ -321,7 +321,7 @@ impl Rulebook {
 
     fn entry(&self, name: &str, document: &str) -> Option<(u64, Entry)> {
         let document: Value = serde_json::from_str(document).ok()?;
-        let source = if document["source"] == "api" { Source::Api } else { Source::File };
+        let source = if document["source"] == "api" { RuleSource::Api } else { RuleSource::File };
         // Stored documents are complete: this process' own defaults must not change them.
         match config::plan_from_json(
             name,

@@ -2,7 +2,7 @@
 //! records what promotion would have done. It only reads that queue.
 
 use super::registry::RunnerRegistry;
-use super::round_report::{RoundOutcome, RoundReport};
+use super::round_report::{RoundOutcome, RoundReason, RoundReport};
 use super::rulebook::Known;
 use super::shadow_report::ShadowReport;
 use super::shadow_weights::{self, ShadowWeights};
@@ -329,8 +329,8 @@ impl<'a> ShadowWatcher<'a> {
     /// recorded.
     fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> RoundReport {
         let reason = match (round.gate.closed, round.promoted) {
-            (Some(closed), _) => Some(closed.name()),
-            (None, 0) => Some(if round.batch > 0 { "hold" } else { "enough_queued" }),
+            (Some(closed), _) => Some(RoundReason::Gate(closed)),
+            (None, 0) => Some(if round.batch > 0 { RoundReason::Hold } else { RoundReason::EnoughQueued }),
             (None, _) => None,
         };
         let mut report = RoundReport::new(&self.rule, 0, at, scheduled);

@@ -2,6 +2,7 @@
 //! its tenant.
 
 use super::registry::RunnerRegistry;
+use crate::domain::plan::Closed;
 use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedStatus {
     /// The reason why rounds promote nothing into the queue, if they do not.
-    closed: Option<&'static str>,
+    closed: Option<Closed>,
     tenant: TenantState,
 }
 
@@ -57,18 +58,18 @@ impl StagedStatus {
         let Some(rule) = registry.rules().known().await?.find(rule) else { return Ok(None) };
         let status = registry.status(&rule).await?;
         let seen = status.queues.iter().find(|seen| seen.queue == queue);
-        let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed).map(|closed| closed.name());
+        let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed);
         let names = [tenant.to_owned()];
         let tenants = registry.store().tenants(&rule.name, queue, &names).await?;
         Ok(Some(StagedStatus {
-            closed: if status.paused { Some("paused") } else { closed },
+            closed: if status.paused { Some(Closed::Paused) } else { closed },
             tenant: TenantState::of(tenants.first()),
         }))
     }
 
     /// Returns the gate for API answers.
     pub fn gate(&self) -> Value {
-        json!({"open": self.closed.is_none(), "reason": self.closed})
+        json!({"open": self.closed.is_none(), "reason": self.closed.map(Closed::name)})
     }
 
     /// Returns the name of the tenant's state.

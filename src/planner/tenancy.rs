@@ -2,7 +2,7 @@
 //! The store has one document per tenant, because there may be very many tenants, and scripts look
 //! them up by themselves.
 
-use super::rulebook::{ATTEMPTS, Removed, Rulebook};
+use super::rulebook::{ATTEMPTS, Removed, RuleSource, Rulebook};
 use crate::config;
 use crate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use crate::domain::time;
@@ -12,12 +12,37 @@ use serde_json::{Value, json};
 /// Maximum number of changes in a tenant's document.
 const MOST_CHANGES: usize = 20;
 
+/// The source of a tenant's settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SettingsSource {
+    /// They were set at run time.
+    Api,
+    /// The configuration file names the tenant.
+    File,
+    /// The tenant is in a tier of the configuration file.
+    Tier,
+    /// There are no settings.
+    #[default]
+    Default,
+}
+
+impl SettingsSource {
+    /// Returns the name used in API answers and events.
+    pub fn name(self) -> &'static str {
+        match self {
+            SettingsSource::Api => "api",
+            SettingsSource::File => "file",
+            SettingsSource::Tier => "tier",
+            SettingsSource::Default => "default",
+        }
+    }
+}
+
 /// The settings of a tenant and their source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
     pub terms: TenantSettings,
-    /// `api`, `file`, `tier`, or `default` if there are no settings.
-    pub source: &'static str,
+    pub source: SettingsSource,
     /// The tier, if the settings come from it.
     pub tier: Option<String>,
     /// The time at which it was configured.
@@ -49,8 +74,11 @@ pub enum TenantSettingsRefused {
 
 /// Returns the document of a tenant. Its first byte identifies the source, which is all that
 /// scripts read of it.
-fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time: bool) -> String {
-    let mark = if at_run_time { 'a' } else { 'f' };
+fn document(terms: &TenantSettings, created: i64, changes: &[Value], source: RuleSource) -> String {
+    let mark = match source {
+        RuleSource::Api => 'a',
+        RuleSource::File => 'f',
+    };
     format!(
         "{mark}{}",
         json!({"terms": terms.to_json(), "weighs": terms.weight.is_some(), "created": created, "changes": changes})
@@ -63,8 +91,8 @@ fn members(value: &Value) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-fn created_event(id: &str, terms: &TenantSettings, source: &str) -> String {
-    let mut data = json!({"tenant_id": id, "source": source});
+fn created_event(id: &str, terms: &TenantSettings, source: RuleSource) -> String {
+    let mut data = json!({"tenant_id": id, "source": source.name()});
     let terms = terms.to_json();
     for name in ["fairness_weight", "priority_boost", "limits"] {
         data[name] = terms[name].clone();
@@ -84,8 +112,8 @@ impl Rulebook {
             .filter(|rule| rule.prefix().is_none())
             .map(|rule| FileTenant {
                 rule,
-                document: document(&rule.terms, 0, &[], false),
-                data: created_event(&rule.id, &rule.terms, "file"),
+                document: document(&rule.terms, 0, &[], RuleSource::File),
+                data: created_event(&rule.id, &rule.terms, RuleSource::File),
             })
             .collect();
         self.inner.store.seed_tenants(rules, &tenants).await
@@ -110,7 +138,7 @@ impl Rulebook {
     pub fn read_served(&self, id: &str, document: String) -> Served {
         let Some((mark, text)) = document.split_at_checked(1).filter(|(mark, _)| !mark.is_empty()) else {
             let rule = TenantRule::of(&self.inner.tenants, id).filter(|rule| rule.prefix().is_some());
-            let source = if rule.is_some() { "tier" } else { "default" };
+            let source = if rule.is_some() { SettingsSource::Tier } else { SettingsSource::Default };
             let tier = rule.map(|rule| rule.id.clone());
             let terms = rule.map(|rule| rule.terms.clone()).unwrap_or_default();
             return Served { terms, source, tier, ..Served::default() };
@@ -124,7 +152,7 @@ impl Rulebook {
         if stored["weighs"] != true {
             terms.weight = None;
         }
-        let source = if mark == "a" { "api" } else { "file" };
+        let source = if mark == "a" { SettingsSource::Api } else { SettingsSource::File };
         let created = stored["created"].as_i64().filter(|at| *at > 0);
         let changes = stored["changes"].as_array().cloned().unwrap_or_default();
         Served { terms, source, tier: None, created, changes, document }
@@ -179,10 +207,10 @@ impl Rulebook {
             });
             let mut changes = vec![entry.clone()];
             changes.extend(before.changes.iter().take(MOST_CHANGES - 1).cloned());
-            let document = document(&terms, before.created.unwrap_or(now), &changes, true);
+            let document = document(&terms, before.created.unwrap_or(now), &changes, RuleSource::Api);
             let mut told = entry;
             told["tenant_id"] = id.into();
-            let created = created_event(id, &terms, "api");
+            let created = created_event(id, &terms, RuleSource::Api);
             let (event, data) = if is_new { ("tenant.created", created) } else { ("tenant.changed", members(&told)) };
             let after = Some((document.as_str(), &terms));
             let change = TenantChange { id, before: &before.document, after, event, data: &data };
@@ -207,14 +235,14 @@ impl Rulebook {
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;
             match before.source {
-                "api" => {}
-                "file" => return Ok(Removed::InFile),
-                _ => return Ok(Removed::Unknown),
+                SettingsSource::Api => {}
+                SettingsSource::File => return Ok(Removed::InFile),
+                SettingsSource::Tier | SettingsSource::Default => return Ok(Removed::Unknown),
             }
             if jobs.total() > 0 && !force {
                 return Err(TenantSettingsRefused::Busy(jobs));
             }
-            let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], false), &rule.terms));
+            let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], RuleSource::File), &rule.terms));
             let after = restored.as_ref().map(|(document, terms)| (document.as_str(), *terms));
             let data = members(&json!({"tenant_id": id, "jobs": jobs.total()}));
             let change = TenantChange { id, before: &before.document, after, event: "tenant.removed", data: &data };

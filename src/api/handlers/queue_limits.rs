@@ -8,7 +8,7 @@ use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Kind;
 use crate::domain::limit::{LimitChange, LimitKey};
 use crate::domain::names;
-use crate::planner::Source;
+use crate::planner::RuleSource;
 use crate::store::{Layer, LimitState};
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -35,7 +35,7 @@ pub(crate) async fn put(api: Api, PathParam(queue): PathParam, request: Request)
 pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
     if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
-        let holds = holds.map(|_| Source::File.name());
+        let holds = holds.map(|_| RuleSource::File.name());
         return Ok(response::json(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
     }
     if find(&api, &queue).await?.is_some_and(|state| state.file.is_some()) {
@@ -59,8 +59,8 @@ async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, ApiError> {
 /// Describes the limit in the shape of a request, so that it can be sent back, and its usage in `state`.
 fn limit_response(queue: &str, state: &LimitState) -> Option<Response> {
     let (quota, source) = match (&state.admin, &state.file) {
-        (Some(quota), _) => (quota, Source::Api),
-        (None, Some(quota)) => (quota, Source::File),
+        (Some(quota), _) => (quota, RuleSource::Api),
+        (None, Some(quota)) => (quota, RuleSource::File),
         (None, None) => return None,
     };
     let mut body = Value::Object(quota.to_json());

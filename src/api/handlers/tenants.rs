@@ -12,7 +12,9 @@ use crate::config;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::tenant::{TenantLimits, Weight};
 use crate::domain::{tenant_id, time};
-use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TenantSettingsRefused};
+use crate::planner::{
+    Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, SettingsSource, TenantSettingsRefused,
+};
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -79,8 +81,8 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Resu
     let force = matches!(Query::parse(&uri).get("force"), Some("true" | "1"));
     let jobs = jobs_of(&api, &id).await?;
     let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
-        Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
-        Removed::Restored => "file",
+        Removed::Gone => served(&api, &id).await?.source,
+        Removed::Restored => SettingsSource::File,
         Removed::InFile => {
             let message = format!("Tenant {id} is set in the configuration file and was not changed at run time.");
             let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
@@ -91,6 +93,7 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Resu
             return Err(error.hint("The tenant has no settings of its own to remove."));
         }
     };
+    let holds = holds.name();
     let jobs_kept = (jobs.total() > 0)
         .then(|| format!("{} jobs remain and are served with the settings that apply now ({holds})", jobs.total()));
     let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
@@ -186,7 +189,7 @@ async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiE
 fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
     let mut object = served.terms.to_json();
     object["tenant_id"] = id.into();
-    object["source"] = served.source.into();
+    object["source"] = served.source.name().into();
     object["tier"] = served.tier.clone().into();
     object["created_at"] = served.created.map(time::rfc3339).into();
     object["total_jobs"] = jobs.total().into();
