@@ -13,7 +13,7 @@ use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
 use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
-use crate::webhooks::Sender;
+use crate::webhooks::{Destinations, Sender};
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -95,8 +95,8 @@ impl App {
         let registry = RunnerRegistry::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
-        let sender =
-            Sender::new(config.server.private_webhooks).context("cannot create the HTTP client for webhooks")?;
+        let allowed = if config.server.private_webhooks { Destinations::Any } else { Destinations::Public };
+        let sender = Sender::new(allowed).context("cannot create the HTTP client for webhooks")?;
         let services = Services {
             enqueue_service,
             cron_runner: cron_runner.clone(),

@@ -53,7 +53,7 @@ pub use sources::Sources;
 pub use staged_status::StagedStatus;
 pub use stats::{RuleStats, shadow};
 pub use stock::Stock;
-pub use tenancy::{Author, Served, SettingsSource, TenantSettingsRefused};
+pub use tenancy::{Author, IfBusy, Served, SettingsSource, TenantSettingsRefused};
 pub use tenant_counts::TenantCounts;
 pub use tenant_roll::{Enrolled, Roll, RollFilter, RollOrder};
 pub use tenants::{Order, TenantList};

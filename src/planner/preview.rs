@@ -45,7 +45,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         let mut picks = Vec::new();
         let mut own = TenantCounts::default();
         if wanted > 0 {
-            let survey = registry.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
+            let survey = registry.store().next_tenants(name, &queue.queue, SURVEYED).await?;
             picks = foresee_all(&survey.levels, wanted.min(MOST));
             let surveyed = survey.levels.iter().flat_map(|level| &level.tenants);
             let weights: HashMap<&str, Weight> = surveyed.map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();

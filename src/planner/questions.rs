@@ -11,7 +11,16 @@ use tokio::task::JoinHandle;
 /// Maximum number of pending requests of one kind.
 const MOST_ASKING: usize = 8;
 /// Time for which a round waits for an answer before it checks for other work.
-const GLANCE: Duration = Duration::from_millis(20);
+pub(super) const GLANCE: Duration = Duration::from_millis(20);
+
+/// The kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QuestionKind {
+    /// About tenants that continue to be served.
+    Known,
+    /// About tenants of unknown weight, which wait for the answer.
+    Unknown,
+}
 
 /// A request about tenants of one main queue.
 pub(super) struct Question {
@@ -20,6 +29,12 @@ pub(super) struct Question {
     /// to be served.
     pub unknown: Vec<StagedTenant>,
     answer: JoinHandle<weights::Answer>,
+}
+
+impl Question {
+    fn kind(&self) -> QuestionKind {
+        if self.unknown.is_empty() { QuestionKind::Known } else { QuestionKind::Unknown }
+    }
 }
 
 /// All pending requests: at most one of each kind per main queue.
@@ -33,8 +48,8 @@ impl Questions {
     }
 
     /// Returns true if another request of this kind may be sent for a main queue.
-    pub fn may_ask(&self, queue: &str, about_unknown: bool) -> bool {
-        let is_alike = |question: &&Question| question.unknown.is_empty() != about_unknown;
+    pub fn may_ask(&self, queue: &str, kind: QuestionKind) -> bool {
+        let is_alike = |question: &&Question| question.kind() == kind;
         let alike = || self.0.iter().filter(is_alike);
         alike().count() < MOST_ASKING && alike().all(|question| question.queue != queue)
     }
@@ -47,13 +62,12 @@ impl Questions {
         self.0.push(Question { queue, unknown, answer });
     }
 
-    /// Returns a finished request, waiting up to `GLANCE` if the caller has time. It has no answer
-    /// if the process stops.
-    pub async fn next_answer(&mut self, has_time: bool) -> Option<(Question, Option<weights::Answer>)> {
+    /// Returns a finished request, waiting for one at most `patience`. It has no answer if the
+    /// process stops.
+    pub async fn next_answer(&mut self, patience: Duration) -> Option<(Question, Option<weights::Answer>)> {
         if self.is_empty() {
             return None;
         }
-        let patience = if has_time { GLANCE } else { Duration::ZERO };
         let answers = self.0.iter_mut().map(|question| &mut question.answer);
         let (answer, place, _) = tokio::time::timeout(patience, select_all(answers)).await.ok()?;
         Some((self.0.remove(place), answer.ok()))

@@ -2,7 +2,7 @@
 
 use super::drain_rates::DrainRates;
 use super::failure_reporter::FailureReporter;
-use super::gate_reporter::GateReporter;
+use super::gate_reporter::{GateReporter, QueuesRead};
 use super::low_water_poller::LowWaterPoller;
 use super::round_attempt::RoundAttempt;
 use super::round_report::{RoundOutcome, RoundReason, RoundReport};
@@ -219,15 +219,14 @@ impl RoundRunner {
         let mut promoted = self.promote_each(state, &round.queues, round.now, why).await?;
         // Tenants of unknown weight follow after the webhook's answers, several hundred with each.
         while state.lacks_known && state.left > 0 && !state.lost {
-            let is_stuck = promoted == 0;
-            let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
+            let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, promoted).await?;
             let Some((now, queues)) = waited else { break };
             promoted = self.promote_each(state, &queues, now, why).await?;
         }
         if state.lost {
             return Ok(());
         }
-        self.weight_sync.settle(&self.store, &self.rule, round, false).await
+        self.weight_sync.settle(&self.store, &self.rule, round).await
     }
 
     /// Promotes as many jobs as the main queues accept, according to their state at `now`. Returns
@@ -332,7 +331,7 @@ impl RoundRunner {
     async fn finish(&mut self, state: RoundState<'_>, started: Instant) -> Result<RoundReport, Error> {
         let round = state.round;
         let is_read = |name: &str| round.queues.iter().any(|queue| queue.queue == name);
-        self.gates.lock().await.keep(is_read, !self.has_many_queues);
+        self.gates.lock().await.keep(is_read, if self.has_many_queues { QueuesRead::Some } else { QueuesRead::All });
         let (mut report, marks) = state.end();
         self.watch.set(Some(&marks));
         report.webhook = self.weight_sync.webhook(&self.store, &self.rule, round.now);

@@ -52,6 +52,15 @@ pub struct Served {
     document: String,
 }
 
+/// The reaction to the removal of settings whose tenant has jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfBusy {
+    /// The settings stay.
+    Refuse,
+    /// The settings are removed, and the jobs stay.
+    Remove,
+}
+
 /// The author of a run-time change, and the reason for it.
 #[derive(Clone, Debug, Default)]
 pub struct Author {
@@ -222,14 +231,13 @@ impl Rulebook {
         Err(Error::Busy.into())
     }
 
-    /// Removes a tenant's own settings, or the run-time changes to a tenant of the file. If the
-    /// tenant has jobs, this requires `force`; its jobs stay, and are served with the settings that
-    /// apply then.
+    /// Removes a tenant's own settings, or the run-time changes to a tenant of the file. Jobs
+    /// that stay are served with the settings that apply then.
     pub async fn remove_tenant(
         &self,
         id: &str,
         jobs: TenantJobs,
-        force: bool,
+        if_busy: IfBusy,
     ) -> Result<Removed, TenantSettingsRefused> {
         let of_file = self.inner.tenants.iter().find(|rule| rule.id == id);
         for _ in 0..ATTEMPTS {
@@ -239,7 +247,7 @@ impl Rulebook {
                 SettingsSource::File => return Ok(Removed::InFile),
                 SettingsSource::Tier | SettingsSource::Default => return Ok(Removed::Unknown),
             }
-            if jobs.total() > 0 && !force {
+            if jobs.total() > 0 && if_busy == IfBusy::Refuse {
                 return Err(TenantSettingsRefused::Busy(jobs));
             }
             let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], RuleSource::File), &rule.terms));

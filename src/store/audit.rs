@@ -14,6 +14,13 @@ pub struct Difference {
     pub real: i64,
 }
 
+/// The reaction of an audit to counts that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditMode {
+    Report,
+    Repair,
+}
+
 /// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -23,15 +30,20 @@ pub struct Audit {
 
 impl Store {
     /// Compares every count with the leases, one portion per call, and awaits `pause` after each.
-    /// With `repair`, corrects the counts that differ. Some counts can only be compared in a single
-    /// call; they are skipped if there are more than `most_at_once` jobs.
-    pub async fn audit(&self, repair: bool, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
+    /// Some counts can only be compared in a single call; they are skipped if there are more than
+    /// `most_at_once` jobs.
+    pub async fn audit(&self, mode: AuditMode, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
         let mut audit = Audit::default();
         for what in ["leases", "limits", "pools", "queues", "tenants"] {
             let mut cursor = "0".to_owned();
             loop {
                 let fill = |command: &mut redis::Cmd, _: bool| {
-                    self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair)).arg(most_at_once);
+                    self.core
+                        .begin(command)
+                        .arg(what)
+                        .arg(&cursor)
+                        .arg(u8::from(mode == AuditMode::Repair))
+                        .arg(most_at_once);
                 };
                 let [next, compared, found] = reply::parts(AUDIT.call(&self.core.connection, fill).await?, "audit")?;
                 audit.compared += reply::number(compared, "audit")? as u64;

@@ -102,9 +102,12 @@ impl Store {
         self.retry(id, false).await
     }
 
-    /// Makes a dead letter available again and resets its attempts; with `any`, also any other
-    /// discarded or cancelled job.
-    pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
+    /// Makes a discarded or cancelled job available again and resets its attempts.
+    pub async fn retry_ended(&self, id: &str) -> Result<Outcome, Error> {
+        self.retry(id, true).await
+    }
+
+    async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
         self.change(&JOB_RETRY, id, u8::from(any)).await
     }
 
@@ -113,8 +116,12 @@ impl Store {
         Ok(self.delete(id, false).await? == Deleted::Done)
     }
 
-    /// Deletes a dead letter; with `any`, also any other job that has ended.
-    pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
+    /// Deletes a job that has ended.
+    pub async fn delete_ended(&self, id: &str) -> Result<Deleted, Error> {
+        self.delete(id, true).await
+    }
+
+    async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
         };

@@ -218,7 +218,7 @@ impl FetchCommand {
             if !says(&answer, "due") {
                 break;
             }
-            self.core.tick(false).await?;
+            self.core.tick().await?;
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;

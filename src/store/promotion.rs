@@ -27,6 +27,15 @@ pub enum Promoted {
     Closed(Closed),
 }
 
+/// The origin of the weights that a caller stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightOrigin {
+    /// The rule, for tenants that the webhook has not answered.
+    Rule,
+    /// An answer of the webhook.
+    Webhook,
+}
+
 /// A tenant whose jobs were promoted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
@@ -37,18 +46,18 @@ pub struct Served {
 
 impl Store {
     /// Changes tenants' weights. Returns the number of tenants that changed, or `None` if the
-    /// caller has lost the rule's lock. `from_webhook` is true if the weights come from the
-    /// webhook.
+    /// caller has lost the rule's lock.
     pub async fn reweigh(
         &self,
         rule: &str,
         token: &str,
         queue: &str,
-        from_webhook: bool,
+        origin: WeightOrigin,
         weights: &[(String, Weight)],
     ) -> Result<Option<u64>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(from_webhook));
+            let command =
+                self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(origin == WeightOrigin::Webhook));
             weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
         };
         let answer = REWEIGH.call(&self.core.connection, fill).await?;

@@ -107,11 +107,11 @@ const MOST_SET: usize = 10_000;
 impl Store {
     /// Pauses or resumes a queue. Returns the start of the pause if the queue is paused now; the
     /// outer `None` if the largest number of queues is paused already.
-    pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
+    pub async fn pause_queue(&self, queue: &str, paused: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
         let queue = self.scope.qualified(queue);
         let answer = QUEUE_PAUSE
             .call(&self.core.connection, |command, _| {
-                self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
+                self.core.begin(command).arg(&*queue).arg(u8::from(paused)).arg(MOST_SET).arg(json::quoted(by));
             })
             .await?;
         match reply::text(answer, "queue_pause")?.as_str() {

@@ -125,7 +125,7 @@ impl Store {
             return Ok(record);
         }
         for _ in 0..=record.jobs().div_ceil(tick::PORTION) {
-            if !self.core.tick(false).await? {
+            if !self.core.tick().await? {
                 break;
             }
         }

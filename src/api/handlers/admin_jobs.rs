@@ -74,7 +74,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
 
 /// `POST /admin/jobs/{id}/retry`: makes a discarded or cancelled job available again.
 pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    match api.store().retry(&id, true).await? {
+    match api.store().retry_ended(&id).await? {
         Outcome::Done(record, _) => Ok(response::job(&record)),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
@@ -90,7 +90,7 @@ pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, A
 }
 
 async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().retry(&id, true).await? {
+    match api.store().retry_ended(&id).await? {
         Outcome::Done(..) => Ok(()),
         Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
@@ -117,7 +117,7 @@ pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, 
 }
 
 async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().delete(&id, true).await? {
+    match api.store().delete_ended(&id).await? {
         Deleted::Done => Ok(()),
         Deleted::Missing => Err(ApiError::not_found("job", &id)),
         Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", state, "finished", None)),

@@ -13,7 +13,7 @@ use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::tenant::{TenantLimits, Weight};
 use crate::domain::{tenant_id, time};
 use crate::planner::{
-    Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, SettingsSource, TenantSettingsRefused,
+    Author, Enrolled, IfBusy, Removed, Roll, RollFilter, RollOrder, Served, SettingsSource, TenantSettingsRefused,
 };
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
@@ -78,9 +78,12 @@ pub(crate) async fn put_limits(api: Api, PathParam(id): PathParam, request: Requ
 /// `DELETE /admin/tenants/{id}`.
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
     check(&id)?;
-    let force = matches!(Query::parse(&uri).get("force"), Some("true" | "1"));
+    let if_busy = match Query::parse(&uri).get("force") {
+        Some("true" | "1") => IfBusy::Remove,
+        _ => IfBusy::Refuse,
+    };
     let jobs = jobs_of(&api, &id).await?;
-    let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
+    let holds = match api.registry().rules().remove_tenant(&id, jobs, if_busy).await? {
         Removed::Gone => served(&api, &id).await?.source,
         Removed::Restored => SettingsSource::File,
         Removed::InFile => {

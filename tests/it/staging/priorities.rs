@@ -6,7 +6,7 @@ use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::domain::plan::{OnUnknownWeight, PriorityScope, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
 use fairgate::planner::Rulebook;
-use fairgate::store::{Begun, Layer, StagedTenant, Why};
+use fairgate::store::{Begun, Layer, StagedTenant, WeightOrigin, Why};
 use serde_json::Value;
 
 fn job(tenant: &str, priority: i32) -> Value {
@@ -48,7 +48,7 @@ async fn put(env: &StagingEnv, change: impl FnOnce(&mut Rule)) {
 async fn reweigh(env: &StagingEnv, tenant: &str, weight: Weight) {
     let Begun::Round(round) = env.begin(Why::Run).await else { panic!("no round") };
     let weights = [(tenant.to_owned(), weight)];
-    env.store().reweigh("plan", &round.token, "default", true, &weights).await.unwrap().unwrap();
+    env.store().reweigh("plan", &round.token, "default", WeightOrigin::Webhook, &weights).await.unwrap().unwrap();
     env.finish_round(round, 0).await;
 }
 

@@ -21,7 +21,7 @@ async fn set_back(app: &TestApp, step: i64) {
     let before = events(app).await.len();
     app.clock.advance(-step);
     while {
-        app.store().tick(true).await.unwrap();
+        app.store().tick_and_signal().await.unwrap();
         let step: Option<i64> = app.redis.command(&["HGET", "fg:{default}:state", "step"]).await;
         step.is_some()
     } {}
@@ -36,7 +36,7 @@ async fn events(app: &TestApp) -> Vec<Value> {
 /// Advances the clock and handles everything that is due.
 async fn pass(app: &TestApp, seconds: i64) {
     app.clock.advance(seconds * SECOND);
-    while app.store().tick(true).await.unwrap() {}
+    while app.store().tick_and_signal().await.unwrap() {}
 }
 
 #[tokio::test]
