@@ -7,7 +7,7 @@
 use crate::domain::cron::{CronJob, CronSkip};
 use crate::domain::job::Limits;
 use crate::planner::EnqueueService;
-use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, Store, StoredCron};
+use crate::store::{EarlierTime, Error, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -74,7 +74,7 @@ impl CronRunner {
         let earlier = |stored: &StoredCron| {
             let (before, cron) = (stored.next?, CronJob::stored(&stored.document).ok()?);
             let after = cron.timing.next_wake(table.now, table.now)?;
-            (after < before).then(|| (stored.name.clone(), before, after))
+            (after < before).then(|| EarlierTime { name: stored.name.clone(), before, after })
         };
         let times: Vec<_> = table.crons.iter().filter_map(earlier).collect();
         self.store.retime_crons(&times, outdated).await?;

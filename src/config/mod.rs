@@ -42,6 +42,7 @@ use crate::domain::tenant::{Isolation, Tenancy, TenantRule};
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
+pub use env::Flag;
 pub use main_queue::{FairplayClass, KnownMainQueue, MainQueue, MainQueueKind, Sidekiq, System};
 pub use ojs::Ojs;
 pub use plan::{PlanDefaults, Scope, plan_from_json};
@@ -73,13 +74,12 @@ pub struct Sources {
     pub directory: PathBuf,
     /// Environment variables: settings and secrets.
     pub env: Vec<(String, String)>,
-    /// Settings from flags: path of the key, value, and name of the flag.
-    pub flags: Vec<(String, String, String)>,
+    pub flags: Vec<Flag>,
 }
 
 impl Sources {
     /// Returns the sources of this process: working directory, environment and the given flags.
-    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String, String)>) -> Self {
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
         // Lossy conversion: skipping a variable that is not UTF-8 would ignore it silently.
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
@@ -220,7 +220,11 @@ mod testing {
     /// Loads a `fairgate.toml` with this content.
     pub fn try_load(text: &str, env: &[(&str, &str)], flags: &[[&str; 3]]) -> Result<Loaded, Error> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let flags = flags.iter().map(|flag| flag.map(str::to_owned).into()).collect();
+        let flag = |flag: &[&str; 3]| {
+            let [path, value, name] = flag.map(str::to_owned);
+            Flag { path, value, name }
+        };
+        let flags = flags.iter().map(flag).collect();
         let source = Source { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
         assemble(Some(source), &Sources { env, flags, ..Sources::default() })
     }

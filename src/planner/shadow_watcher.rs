@@ -11,7 +11,7 @@ use super::webhook_reporter::WebhookReporter;
 use crate::domain::cron::Cron;
 use crate::domain::job::sidekiq::{self, Payload};
 use crate::domain::plan::{Pace, Rule};
-use crate::domain::shadow::{MOST_JOBS, Shadow, ShadowRound, WatchedJob};
+use crate::domain::shadow::{MOST_JOBS, ServedTenant, Shadow, ShadowRound, WatchedJob};
 use crate::domain::tenant_id;
 use crate::main_queue::{MainQueue, Sidekiq};
 use crate::store::{Error, Served, Watched};
@@ -334,7 +334,7 @@ impl<'a> ShadowWatcher<'a> {
             (None, _) => None,
         };
         let mut report = RoundReport::new(&self.rule, 0, at, scheduled);
-        for (tenant, weight, jobs) in round.served {
+        for ServedTenant { tenant, weight, jobs } in round.served {
             report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
         }
         RoundReport {

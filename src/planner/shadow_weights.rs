@@ -4,7 +4,7 @@
 use super::rulebook::Rulebook;
 use super::webhook_state::WebhookState;
 use crate::domain::plan::Rule;
-use crate::domain::shadow::Shadow;
+use crate::domain::shadow::{Shadow, SimulatedTenant};
 use crate::domain::tenant::Weight;
 use crate::store::Error;
 use crate::weights::{self, Ask, Fallback, Source};
@@ -78,7 +78,7 @@ impl ShadowWeights {
             return Ok(Vec::new());
         }
         self.known.clear();
-        let waiting: Vec<String> = shadow.waiting().map(|(tenant, ..)| tenant.to_string()).collect();
+        let waiting: Vec<String> = shadow.waiting().map(|waiting| waiting.tenant.to_string()).collect();
         let mut weights = Vec::with_capacity(waiting.len());
         for portion in waiting.chunks(ASKED) {
             self.look_up(rules, rule, portion.iter().map(String::as_str)).await?;
@@ -95,12 +95,12 @@ impl ShadowWeights {
         if waiting.is_empty() {
             return;
         }
-        waiting.sort_by_key(|(_, _, _, oldest)| *oldest);
-        let tenant = |(name, weight, jobs, oldest): (&Arc<str>, Weight, u64, Option<i64>)| weights::Tenant {
-            pending: Some(jobs),
-            oldest_age_ms: oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
-            weight: Some(weight),
-            ..weights::Tenant::named(name)
+        waiting.sort_by_key(|waiting| waiting.oldest);
+        let tenant = |waiting: SimulatedTenant<'_>| weights::Tenant {
+            pending: Some(waiting.jobs),
+            oldest_age_ms: waiting.oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
+            weight: Some(waiting.weight),
+            ..weights::Tenant::named(waiting.tenant)
         };
         let tenants = waiting.into_iter().take(ASKED).map(tenant).collect();
         let ask = Ask { queue: queue.to_owned(), round, tenants };

@@ -80,6 +80,16 @@ pub struct Firing<'a> {
     pub next: Option<i64>,
 }
 
+/// An earlier next time of a cron, in milliseconds.
+#[derive(Clone, Debug)]
+pub struct EarlierTime {
+    /// The cron's name in the store.
+    pub name: String,
+    /// The next time as it was read.
+    pub before: i64,
+    pub after: i64,
+}
+
 /// The outcome of firing a cron.
 #[derive(Clone, Debug)]
 pub enum FireCronOutcome {
@@ -160,17 +170,16 @@ impl Store {
         self.cron_page(&["due", &limit.to_string()]).await
     }
 
-    /// Moves crons to earlier times: `(name, next time as read, new time)` each. Skips crons that
-    /// were fired or changed since they were read. `outdated` is [`CronPage::outdated`]; the last
+    /// Moves crons to earlier times. Skips crons that were fired or changed since they were read. `outdated` is [`CronPage::outdated`]; the last
     /// call records that all next times are correct again.
-    pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
+    pub async fn retime_crons(&self, times: &[EarlierTime], outdated: &str) -> Result<(), Error> {
         let mut portions = times.chunks(RETIMED_A_CALL).peekable();
         loop {
             let portion = portions.next().unwrap_or_default();
             let done = if portions.peek().is_none() { outdated } else { "" };
             let fill = |command: &mut redis::Cmd, _: bool| {
                 self.core.begin(command).arg(done);
-                portion.iter().for_each(|(name, before, after)| _ = command.arg(name).arg(before).arg(after));
+                portion.iter().for_each(|time| _ = command.arg(&time.name).arg(time.before).arg(time.after));
             };
             CRON_RETIME.call(&self.core.connection, fill).await?;
             if !done.is_empty() {

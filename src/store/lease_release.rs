@@ -14,10 +14,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A lease as RELEASE takes it: start time in milliseconds, attempt and job id. The start
-/// distinguishes it from a later lease of the same attempt, because handing back does not count the
-/// attempt.
-pub(super) type Lease = (i64, u32, String);
+/// A lease as RELEASE takes it.
+pub(super) struct Lease {
+    pub(super) job_id: String,
+    pub(super) attempt: u32,
+    /// Start time in milliseconds. Distinguishes the lease from a later one of the same attempt,
+    /// because handing back does not count the attempt.
+    pub(super) started: i64,
+}
 
 /// One call of a fetch. Redis keeps the jobs that the last call of each slot leased, so that the
 /// call can be repeated or taken back.
@@ -58,7 +62,7 @@ impl Core {
     pub(super) async fn release(&self, jobs: &[Lease]) {
         let fill = |command: &mut Cmd, _: bool| {
             self.begin(command).arg(jobs.len());
-            jobs.iter().for_each(|(started, attempt, id)| _ = command.arg(id).arg(attempt).arg(started));
+            jobs.iter().for_each(|lease| _ = command.arg(&lease.job_id).arg(lease.attempt).arg(lease.started));
         };
         if let Err(error) = self.persist(&RELEASE, fill).await {
             tracing::warn!(%error, jobs = jobs.len(), "cannot hand back jobs of a disconnected client; their leases will expire");

@@ -131,7 +131,10 @@ impl Drop for Leased {
         if self.records.is_empty() || self.replayable {
             return;
         }
-        let lease = |record: Record| (record.started().unwrap_or(0), record.attempt, record.id);
+        let lease = |record: Record| {
+            let (attempt, started) = (record.attempt, record.started().unwrap_or(0));
+            Lease { job_id: record.id, attempt, started }
+        };
         let jobs: Vec<Lease> = self.records.drain(..).map(lease).collect();
         let core = Arc::clone(&self.core);
         // Without a runtime the process is shutting down, and the leases expire.

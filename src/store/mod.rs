@@ -69,7 +69,9 @@ pub use activity::EndedJobs;
 pub use address::Address;
 pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, AuditMode, Difference};
-pub use crons::{CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, StoredCron};
+pub use crons::{
+    CronPage, EarlierTime, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, StoredCron,
+};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use debug::Stored;
 pub use error::Error;

@@ -125,8 +125,8 @@ fn limit_response(state: &LimitState) -> Response {
 
 fn named(key: &LimitKey, waiting: u64) -> Value {
     let mut object = json!({"key": key.to_string(), "scope": key.scope.name(), "waiting_count": waiting});
-    if let Some((whole, by, name)) = key.part() {
-        object["partition"] = json!({"key": whole, "scope": by.name(), "name": name});
+    if let Some(part) = key.part() {
+        object["partition"] = json!({"key": part.key, "scope": part.by.name(), "name": part.name});
     }
     object
 }

@@ -3,7 +3,7 @@
 use super::bar::Bar;
 use super::report::cpus;
 use super::servers::Servers;
-use super::traffic::{Traffic, WaitTimes};
+use super::traffic::{Traffic, WaitSummary, WaitTimes};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
@@ -87,7 +87,7 @@ impl Noisy {
             tenants.spawn(traffic.clone().flood(flood / FLOOD_CONNECTIONS));
         }
         tokio::time::sleep_until(until.into()).await;
-        let (waits, fetched, waiting) = traffic.wait_times.waits();
+        let WaitSummary { histogram, fetched, waiting } = traffic.wait_times.waits();
         let mut done = 0;
         for outcome in workers.join_all().await {
             done += outcome?;
@@ -95,7 +95,7 @@ impl Noisy {
         for outcome in tenants.join_all().await {
             outcome?;
         }
-        let [p50_ms, p95_ms, p99_ms] = [0.5, 0.95, 0.99].map(|share| waits.percentile_ms(share));
+        let [p50_ms, p95_ms, p99_ms] = [0.5, 0.95, 0.99].map(|share| histogram.percentile_ms(share));
         Ok(Row {
             name,
             p50_ms,
@@ -141,7 +141,7 @@ impl Display for Report {
         writeln!(f, "{quiet} quiet tenants with 1 job/s each, one that pushes {flood} jobs at the start; workers for")?;
         writeln!(
             f,
-            "{capacity:.0} jobs/s; {seconds} s each; {} CPUs. Waits of quiet tenants, push to fetch:\n",
+            "{capacity:.0} jobs/s; {seconds} s each; {} CPUs. WaitSummary of quiet tenants, push to fetch:\n",
             cpus()
         )?;
         writeln!(

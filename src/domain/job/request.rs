@@ -1,5 +1,6 @@
 //! Enqueue requests: validation, and conversion into the stored form.
 
+use super::new_job::Envelope;
 use super::retry::{self, Policy};
 use super::{Ancestor, Limits, NewJob, OnConflict, Unique, id, members, meta, unique};
 use crate::domain::invalid::{Invalid, Kind};
@@ -157,7 +158,7 @@ impl<'a> Request<'a> {
             total: self.seconds("total_timeout", 1)?.map(At::Relative),
             tenant,
             ancestors: Ancestor::in_meta(&envelope[meta.clone()]),
-            ..NewJob::bare(id, kind, queue, (envelope, args, meta))
+            ..NewJob::bare(id, kind, queue, Envelope { text: envelope, args, meta })
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
         self.unique(&mut job)?;

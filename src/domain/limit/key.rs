@@ -55,6 +55,16 @@ pub struct LimitKey {
     pub name: String,
 }
 
+/// A partition of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPart<'a> {
+    /// The client's key.
+    pub key: &'a str,
+    pub by: Partition,
+    /// Name of the tenant, queue or type.
+    pub name: String,
+}
+
 impl LimitKey {
     /// Creates a key as jobs name it.
     pub fn key(name: &str) -> LimitKey {
@@ -84,12 +94,11 @@ impl LimitKey {
         LimitKey { name: format!("{}{DIVIDES}{}={}", self.name, by.name(), escape(name)), ..self.clone() }
     }
 
-    /// Splits the key of a partition into the client's key, the kind of partition, and the name of
-    /// the tenant, queue or type. Returns `None` for other keys.
-    pub fn part(&self) -> Option<(&str, Partition, String)> {
+    /// Splits the key of a partition. Returns `None` for other keys.
+    pub fn part(&self) -> Option<KeyPart<'_>> {
         let (key, part) = self.name.split_once(DIVIDES).filter(|_| self.scope == LimitScope::Key)?;
         let (by, name) = part.split_once('=')?;
-        Some((key, Partition::parse(by)?, unescape(name)))
+        Some(KeyPart { key, by: Partition::parse(by)?, name: unescape(name) })
     }
 
     /// Prefix that the stored keys of all partitions share.
@@ -99,7 +108,7 @@ impl LimitKey {
 
     /// Returns true for a key that jobs can name, and for its partitions.
     pub fn is_of_jobs(&self) -> bool {
-        let key = self.part().map_or(self.name.as_str(), |(key, ..)| key);
+        let key = self.part().map_or(self.name.as_str(), |part| part.key);
         self.scope == LimitScope::Key && self.owner.is_empty() && names::is_rate_key(key)
     }
 
@@ -159,12 +168,12 @@ mod tests {
             let key = LimitKey::key("stripe").divided(by, name);
             assert_eq!((key.stored().as_str(), key.to_string().as_str()), (stored, stored));
             assert_eq!(LimitKey::from_stored(stored), key);
-            assert_eq!(key.part(), Some(("stripe", by, name.to_owned())));
+            assert_eq!(key.part(), Some(KeyPart { key: "stripe", by, name: name.to_owned() }));
             assert!(stored.starts_with(&LimitKey::key("stripe").start_of_parts()));
             assert!(key.is_of_jobs() && !names::is_rate_key(stored), "no client can name {stored}");
         }
         let own = LimitKey::key("@acme/stripe").divided(Partition::Queue, "mail");
-        assert_eq!((own.stored().as_str(), own.part().unwrap().0), ("@acme/stripe|queue=mail", "stripe"));
+        assert_eq!((own.stored().as_str(), own.part().unwrap().key), ("@acme/stripe|queue=mail", "stripe"));
         for whole in ["stripe", "stripe|", "stripe|pool=x", "#mail", "+acme:mail"].map(LimitKey::from_stored) {
             assert_eq!(whole.part(), None, "{whole}");
         }

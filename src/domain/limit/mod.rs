@@ -10,7 +10,7 @@ mod strategy;
 
 pub use bound::{Bound, Overflow};
 pub use change::LimitChange;
-pub use key::{LimitKey, LimitScope};
+pub use key::{KeyPart, LimitKey, LimitScope};
 pub use quota::{Quota, Window};
 pub use rate_limit::{OnLimit, Partition, RateLimit};
 pub use strategy::LimitStrategy;

@@ -148,12 +148,12 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkfl
         return read(text, limits, context, None);
     };
     let mut workflow = read(&layered.text, limits, context, Some(&layered))?;
-    for (index, (id, layer, _)) in layered.steps.iter().enumerate() {
+    for (index, step) in layered.steps.iter().enumerate() {
         let path = format!("steps[{index}]");
         // A group that was created for a layer has the same path as its first step, so only jobs
         // count.
         let node = workflow.nodes.iter().position(|node| node.path == path && matches!(node.part, Part::Job(_)));
-        workflow.steps.extend(node.map(|node| Step { id: id.clone(), node, layer: *layer }));
+        workflow.steps.extend(node.map(|node| Step { id: step.id.clone(), node, layer: step.layer }));
     }
     Ok(workflow)
 }
