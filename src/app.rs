@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::domain::plan::Rules;
 use crate::long_poll::Waiters;
-use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
+use crate::main_queue::{ImportSource, MainQueue, MainQueues, Ojs, RedisLocation, Sidekiq};
 use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
 use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
@@ -290,9 +290,9 @@ pub struct ConnectionOptions<'a> {
 pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOptions<'_>) -> anyhow::Result<Sidekiq> {
     let theirs = sidekiq_address(name, sidekiq, with.ours)?;
     let place = match (with.ours.is_same_server(&theirs), with.ours.database(), theirs.database()) {
-        (true, ours, theirs) if ours == theirs => Place::Here,
-        (true, ours, theirs) => Place::Database { theirs, ours },
-        (false, ..) => Place::Elsewhere,
+        (true, ours, theirs) if ours == theirs => RedisLocation::Here,
+        (true, ours, theirs) => RedisLocation::Database { theirs, ours },
+        (false, ..) => RedisLocation::Elsewhere,
     };
     let (metrics, stop) = (with.metrics.clone(), with.stop.clone());
     let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), with.deadline, metrics, with.tasks, stop)?;
@@ -309,8 +309,8 @@ pub fn importers(
     process: &Arc<str>,
     metrics: &SidekiqMetrics,
 ) -> Vec<Importer> {
-    let queues = config.staging_queue.iter().cloned().map(Source::Queue);
-    let classes = config.fairplay_classes.iter().cloned().map(Source::Fairplay);
+    let queues = config.staging_queue.iter().cloned().map(ImportSource::Queue);
+    let classes = config.fairplay_classes.iter().cloned().map(ImportSource::Fairplay);
     let importer = |source| {
         let (sidekiq, process, metrics) = (Arc::clone(sidekiq), Arc::clone(process), metrics.clone());
         Importer::new(store.clone(), rules.clone(), sidekiq, source, default_tenant.to_owned(), process, metrics)

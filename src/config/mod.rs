@@ -48,7 +48,7 @@ pub use ojs::Ojs;
 pub use plan::{PlanDefaults, Scope, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
-pub use reader::Reader;
+pub use reader::SettingsReader;
 pub use secret::{Secret, redact};
 pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
 pub use server::{Role, Server};
@@ -58,8 +58,8 @@ pub use tenancy::{limits_from_json, tenant_from_json};
 pub use tree::{Origin, Table, Value};
 pub use url::{Host, StoreUrl, Topology};
 
-use problem::Source;
-use report::Report;
+use problem::ConfigText;
+use report::Findings;
 use tree::Kind;
 
 /// The reference of the configuration: every key with its default and documentation.
@@ -144,7 +144,7 @@ impl Config {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
-    fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
+    fn read(root: &mut SettingsReader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
         // Keys with errors count too: they are reported later, and the load fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
         let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
@@ -191,7 +191,7 @@ impl Loaded {
     }
 }
 
-fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> {
+fn assemble(source: Option<ConfigText>, sources: &Sources) -> Result<Loaded, Error> {
     let mut values = file::parse_defaults(DEFAULTS);
     let (file, mut problems) = source.as_ref().map(file::parse).unwrap_or_default();
     let (env, env_problems) = env::layer(&sources.env);
@@ -206,8 +206,8 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
     let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 
-    let mut report = Report::new(problems);
-    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
+    let mut report = Findings::new(problems);
+    let config = SettingsReader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
     let (mut problems, keys) = report.finish();
     problems.extend(unknown_variable::find(&sources.env, &values, &keys));
     if problems.is_empty() { Ok(Loaded { config, values, keys }) } else { Err(Mistakes::new(problems, source).into()) }
@@ -225,7 +225,7 @@ mod testing {
             Flag { path, value, name }
         };
         let flags = flags.iter().map(flag).collect();
-        let source = Source { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
+        let source = ConfigText { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
         assemble(Some(source), &Sources { env, flags, ..Sources::default() })
     }
 

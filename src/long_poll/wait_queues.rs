@@ -37,11 +37,11 @@ pub(super) enum Seen {
 }
 
 /// The position in a line; the smallest is the first.
-type Place = (Standing, u64);
+type LinePosition = (Standing, u64);
 
 #[derive(Debug, Default)]
 struct Line {
-    places: BTreeMap<Place, Ticket>,
+    places: BTreeMap<LinePosition, Ticket>,
     holder: Option<Ticket>,
     /// A signal arrived after the holder may have checked.
     again: bool,
@@ -51,7 +51,7 @@ struct Line {
 #[derive(Debug)]
 struct Entry {
     queues: Vec<Arc<str>>,
-    place: Place,
+    place: LinePosition,
 }
 
 /// The lines of all queues with waiters.
@@ -157,7 +157,7 @@ impl WaitQueues {
         Some(first)
     }
 
-    fn stand(&mut self, ticket: Ticket, place: Place) {
+    fn stand(&mut self, ticket: Ticket, place: LinePosition) {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         for queue in &entry.queues {
             if let Some(line) = self.lines.get_mut(queue) {

@@ -40,7 +40,7 @@ mod workflows;
 
 pub use enqueue_service::{EnqueueService, Refusal};
 pub use importer::Importer;
-pub use policy::{Held, PolicyRefused};
+pub use policy::{ActivePolicy, PolicyRefused};
 pub use preview::preview;
 pub use registry::RunnerRegistry;
 pub use releaser::{ReleaseError, Releaser};
@@ -53,7 +53,7 @@ pub use sources::Sources;
 pub use staged_status::StagedStatus;
 pub use stats::{RuleStats, shadow};
 pub use stock::Stock;
-pub use tenancy::{Author, IfBusy, Served, SettingsSource, TenantSettingsRefused};
+pub use tenancy::{Author, EffectiveSettings, IfBusy, SettingsSource, TenantSettingsRefused};
 pub use tenant_counts::TenantCounts;
 pub use tenant_roll::{Enrolled, Roll, RollFilter, RollOrder};
-pub use tenants::{Order, TenantList};
+pub use tenants::{TenantList, TenantOrder};

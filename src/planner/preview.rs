@@ -7,7 +7,7 @@ use crate::domain::escape::{escape, unescape};
 use crate::domain::fairness::{FairQueue, Tenant};
 use crate::domain::plan::Batch;
 use crate::domain::tenant::Weight;
-use crate::store::{Error, Observation, PriorityLevel, Served};
+use crate::store::{Error, Observation, PriorityLevel, PromotedTenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
             let weights: HashMap<&str, Weight> = surveyed.map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
             for tenant in &picks {
                 let weight = weights.get(tenant.as_str()).copied().unwrap_or_default();
-                let served = Served { tenant: tenant.clone(), weight, jobs: 1 };
+                let served = PromotedTenant { tenant: tenant.clone(), weight, jobs: 1 };
                 own.add(served.clone());
                 tenants.add(served);
             }

@@ -1,7 +1,7 @@
 //! Pending requests to a rule's weights webhook.
 
 use crate::store::{RecentAttempts, StagedTenant};
-use crate::weights::{self, Ask, Source};
+use crate::weights::{self, Ask, WebhookSource};
 use futures_util::future::select_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Questions {
 
     /// Sends a request to the webhook; `unknown` are the tenants that are not promoted before the
     /// answer.
-    pub fn send(&mut self, source: Arc<Source>, ask: Ask, unknown: Vec<StagedTenant>) {
+    pub fn send(&mut self, source: Arc<WebhookSource>, ask: Ask, unknown: Vec<StagedTenant>) {
         let queue = ask.queue.clone();
         let answer = tokio::spawn(async move { source.ask(ask).await });
         self.0.push(Question { queue, unknown, answer });

@@ -11,7 +11,7 @@ use super::rulebook::Rulebook;
 use super::stock::{Inventory, Listed, Stock, portion};
 use crate::domain::job::{id, sidekiq};
 use crate::domain::json;
-use crate::main_queue::{Sidekiq, Source};
+use crate::main_queue::{ImportSource, Sidekiq};
 use crate::store::{Error, Hold, Restored, StagedText, Store, Unstaged};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Releaser {
 
     /// Counts the jobs that a release would hand back, and the jobs of each source that are being
     /// imported. Changes nothing.
-    pub async fn count(&mut self) -> Result<Vec<(Source, u64)>, Error> {
+    pub async fn count(&mut self) -> Result<Vec<(ImportSource, u64)>, Error> {
         self.list().await?;
         let mut pending = Vec::new();
         for importer in &mut self.importers {
@@ -206,7 +206,7 @@ impl Releaser {
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
         while !self.importers[place].hold_source().await? {
             if Instant::now() >= until {
-                let Source::Fairplay(class) = self.importers[place].source() else { return Err(self.lost()) };
+                let ImportSource::Fairplay(class) = self.importers[place].source() else { return Err(self.lost()) };
                 return Err(ReleaseError::GemBusy(class.class.clone()));
             }
             tokio::time::sleep(LOOK_AT_GEM).await;
@@ -216,7 +216,7 @@ impl Releaser {
 
     /// Lists the jobs staged for the Sidekiq by source, the newest first.
     async fn list(&mut self) -> Result<Vec<Vec<Listed>>, Error> {
-        let sources: Vec<Source> = self.importers.iter().map(|importer| importer.source().clone()).collect();
+        let sources: Vec<ImportSource> = self.importers.iter().map(|importer| importer.source().clone()).collect();
         let rules = self.rule_names().await?;
         self.inventory.begin(sources.len());
         for rule in rules {
@@ -268,11 +268,11 @@ fn held(main_queue: &str, hold: Hold) -> Result<(), ReleaseError> {
 }
 
 /// Converts a staged job to the format of its source.
-fn restored(source: &Source, id: &str, staged: &StagedText) -> Restored {
+fn restored(source: &ImportSource, id: &str, staged: &StagedText) -> Restored {
     let StagedText { created, tenant, template, args } = staged;
     let (tenant, text) = match source {
-        Source::Queue(queue) => (String::new(), sidekiq::pushed(template, args, queue, *created)),
-        Source::Fairplay(_) => (tenant.clone(), args.clone()),
+        ImportSource::Queue(queue) => (String::new(), sidekiq::pushed(template, args, queue, *created)),
+        ImportSource::Fairplay(_) => (tenant.clone(), args.clone()),
     };
     Restored { id: id.to_owned(), tenant, text }
 }

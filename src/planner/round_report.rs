@@ -4,7 +4,7 @@ use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
 use crate::domain::plan::{Closed, Rule};
 use crate::domain::time::rfc3339;
-use crate::store::Served;
+use crate::store::PromotedTenant;
 use serde_json::{Value, json};
 
 /// Maximum number of tenants that a report lists; the rest are only counted.
@@ -118,7 +118,7 @@ impl RoundReport {
 
     /// Returns the report as it is stored and as API answers contain it.
     pub fn to_json(&self) -> Value {
-        let mut served: Vec<&Served> = self.served.served().iter().collect();
+        let mut served: Vec<&PromotedTenant> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
         let served: Vec<Value> = served.into_iter().take(MOST_NAMED).map(tenant_counts::show).collect();
         json!({

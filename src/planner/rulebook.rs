@@ -1,6 +1,6 @@
 //! The active plan rules: those of the configuration file plus changes made at run time.
 
-use super::policy::Held;
+use super::policy::ActivePolicy;
 use crate::config;
 use crate::domain::plan::{Rule, Rules};
 use crate::domain::pool::Policy;
@@ -53,7 +53,7 @@ pub struct Known {
     /// Removed rules with staged jobs, each with its main queue.
     pub draining: Vec<(String, String)>,
     /// The dispatch policy, and the parts of it that were changed at run time.
-    pub dispatch: Held,
+    pub dispatch: ActivePolicy,
     /// True once the rules have been read from the store.
     read: bool,
 }
@@ -306,7 +306,7 @@ impl Rulebook {
         let (sources, rules): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(_, entry)| (entry.source, entry.rule)).unzip();
         let version = set.version.into();
-        let dispatch = Held::from_document(&set.policy);
+        let dispatch = ActivePolicy::from_document(&set.policy);
         let (rules, draining) = (Rules::new(rules), set.draining);
         let known = Arc::new(Known { version, rules, sources, draining, dispatch, read: true });
         self.inner.known.send_if_modified(|now| {

@@ -14,7 +14,7 @@ use crate::domain::plan::{Pace, Rule};
 use crate::domain::shadow::{MOST_JOBS, ServedTenant, Shadow, ShadowRound, WatchedJob};
 use crate::domain::tenant_id;
 use crate::main_queue::{MainQueue, Sidekiq};
-use crate::store::{Error, Served, Watched};
+use crate::store::{Error, PromotedTenant, Watched};
 use crate::weights;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -335,7 +335,7 @@ impl<'a> ShadowWatcher<'a> {
         };
         let mut report = RoundReport::new(&self.rule, 0, at, scheduled);
         for ServedTenant { tenant, weight, jobs } in round.served {
-            report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
+            report.served.add(PromotedTenant { tenant: tenant.to_string(), weight, jobs });
         }
         RoundReport {
             outcome: RoundOutcome::Shadow,

@@ -7,7 +7,7 @@ use crate::domain::plan::Rule;
 use crate::domain::shadow::{Shadow, SimulatedTenant};
 use crate::domain::tenant::Weight;
 use crate::store::Error;
-use crate::weights::{self, Ask, Fallback, Source};
+use crate::weights::{self, Ask, Fallback, WebhookSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -20,13 +20,13 @@ const MOST: usize = 20_000;
 /// The known weights.
 pub(super) struct ShadowWeights {
     known: HashMap<String, Weight>,
-    source: Option<Arc<Source>>,
+    source: Option<Arc<WebhookSource>>,
     asking: Option<JoinHandle<weights::Answer>>,
 }
 
 impl ShadowWeights {
     /// Creates an empty set of weights.
-    pub(super) fn new(source: Option<Arc<Source>>) -> ShadowWeights {
+    pub(super) fn new(source: Option<Arc<WebhookSource>>) -> ShadowWeights {
         ShadowWeights { known: HashMap::new(), source, asking: None }
     }
 

@@ -40,7 +40,7 @@ impl SettingsSource {
 
 /// The settings of a tenant and their source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Served {
+pub struct EffectiveSettings {
     pub terms: TenantSettings,
     pub source: SettingsSource,
     /// The tier, if the settings come from it.
@@ -134,23 +134,23 @@ impl Rulebook {
     }
 
     /// Returns the settings of tenants.
-    pub async fn served(&self, ids: &[&str]) -> Result<Vec<Served>, Error> {
+    pub async fn served(&self, ids: &[&str]) -> Result<Vec<EffectiveSettings>, Error> {
         let documents = self.inner.store.tenant_documents(ids).await?;
         Ok(ids.iter().zip(documents).map(|(id, document)| self.read_served(id, document)).collect())
     }
 
-    async fn served_one(&self, id: &str) -> Result<Served, Error> {
+    async fn served_one(&self, id: &str) -> Result<EffectiveSettings, Error> {
         Ok(self.served(&[id]).await?.pop().unwrap_or_default())
     }
 
     /// Parses a tenant's document; if it is empty, looks up the tenant's tier.
-    pub fn read_served(&self, id: &str, document: String) -> Served {
+    pub fn read_served(&self, id: &str, document: String) -> EffectiveSettings {
         let Some((mark, text)) = document.split_at_checked(1).filter(|(mark, _)| !mark.is_empty()) else {
             let rule = TenantRule::of(&self.inner.tenants, id).filter(|rule| rule.prefix().is_some());
             let source = if rule.is_some() { SettingsSource::Tier } else { SettingsSource::Default };
             let tier = rule.map(|rule| rule.id.clone());
             let terms = rule.map(|rule| rule.terms.clone()).unwrap_or_default();
-            return Served { terms, source, tier, ..Served::default() };
+            return EffectiveSettings { terms, source, tier, ..EffectiveSettings::default() };
         };
         let stored: Value = serde_json::from_str(text).unwrap_or_default();
         let terms = config::tenant_from_json(id, stored["terms"].clone()).map(|(terms, _)| terms);
@@ -164,7 +164,7 @@ impl Rulebook {
         let source = if mark == "a" { SettingsSource::Api } else { SettingsSource::File };
         let created = stored["created"].as_i64().filter(|at| *at > 0);
         let changes = stored["changes"].as_array().cloned().unwrap_or_default();
-        Served { terms, source, tier: None, created, changes, document }
+        EffectiveSettings { terms, source, tier: None, created, changes, document }
     }
 
     /// Sets a tenant's settings. Returns true if it had none of its own.
@@ -199,8 +199,8 @@ impl Rulebook {
         &self,
         id: &str,
         author: &Author,
-        change: impl Fn(&Served) -> Result<TenantSettings, TenantSettingsRefused>,
-    ) -> Result<Served, TenantSettingsRefused> {
+        change: impl Fn(&EffectiveSettings) -> Result<TenantSettings, TenantSettingsRefused>,
+    ) -> Result<EffectiveSettings, TenantSettingsRefused> {
         self.reload().await?;
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;

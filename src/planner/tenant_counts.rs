@@ -1,6 +1,6 @@
 //! Numbers of jobs by tenant.
 
-use crate::store::Served;
+use crate::store::PromotedTenant;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use std::collections::HashMap;
 /// tenant, because a round may serve tens of thousands.
 #[derive(Clone, Debug, Default)]
 pub struct TenantCounts {
-    served: Vec<Served>,
+    served: Vec<PromotedTenant>,
     /// The index of each tenant in `served`.
     places: HashMap<String, usize>,
 }
 
 impl TenantCounts {
     /// Adds jobs of a tenant. The last weight replaces earlier ones.
-    pub fn add(&mut self, more: Served) {
+    pub fn add(&mut self, more: PromotedTenant) {
         match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {
             Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
             None => {
@@ -26,12 +26,12 @@ impl TenantCounts {
     }
 
     /// Returns all tenants in the order in which they were first served.
-    pub fn served(&self) -> &[Served] {
+    pub fn served(&self) -> &[PromotedTenant] {
         &self.served
     }
 }
 
 /// Returns a tenant's jobs for API answers.
-pub fn show(served: &Served) -> Value {
+pub fn show(served: &PromotedTenant) -> Value {
     json!({"tenant_id": served.tenant, "jobs": served.jobs, "weight": served.weight.as_f64()})
 }

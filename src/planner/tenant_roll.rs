@@ -1,7 +1,7 @@
 //! A list of all tenants that have jobs or their own settings.
 
 use super::rulebook::Rulebook;
-use super::tenancy::Served;
+use super::tenancy::EffectiveSettings;
 use crate::store::{Error, Store, TenantJobs};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct Enrolled {
     pub id: String,
     /// Its numbers of jobs, as `tenants_with_jobs` returns them.
     pub jobs: TenantJobs,
-    pub served: Served,
+    pub served: EffectiveSettings,
 }
 
 /// A sorted list of tenants.

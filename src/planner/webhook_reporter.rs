@@ -142,12 +142,12 @@ fn reported_in(round: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::domain::tenant::Weight;
-    use crate::weights::Outcome;
+    use crate::weights::ReceivedWeights;
 
     #[test]
     fn an_answer_is_doubted_at_once_before_a_good_one_and_after_three_in_a_row_behind_it() {
-        let good = Ok(Outcome { weights: vec![("a".to_owned(), Weight::ONE)], ..Outcome::default() });
-        let empty = Ok(Outcome { missing: 1, ..Outcome::default() });
+        let good = Ok(ReceivedWeights { weights: vec![("a".to_owned(), Weight::ONE)], ..ReceivedWeights::default() });
+        let empty = Ok(ReceivedWeights { missing: 1, ..ReceivedWeights::default() });
         let (works, doubtful) = (Condition::Works, Condition::Doubtful(Doubt::Empty));
         let mut reporter = WebhookReporter::default();
         for (answer, expected) in [

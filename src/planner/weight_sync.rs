@@ -9,8 +9,8 @@ use crate::domain::plan::Rule;
 use crate::domain::tenant::Weight;
 use crate::domain::tenant_id::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Error, Observation, Round, Served, StagedTenant, Store, WeightOrigin};
-use crate::weights::{self, Ask, Fallback, Source, stale_weight};
+use crate::store::{Error, Observation, PromotedTenant, Round, StagedTenant, Store, WeightOrigin};
+use crate::weights::{self, Ask, Fallback, WebhookSource, stale_weight};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ enum WaitEnd {
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct WeightSync {
-    source: Option<Arc<Source>>,
+    source: Option<Arc<WebhookSource>>,
     main_queue: MainQueue,
     /// Cursor of the rotation through all tenants, by main queue.
     cursors: HashMap<String, u64>,
@@ -63,7 +63,7 @@ pub struct WeightSync {
 impl WeightSync {
     /// Creates the weight sync of a rule, with a source if the rule has a webhook.
     pub fn new(
-        source: Option<Arc<Source>>,
+        source: Option<Arc<WebhookSource>>,
         main_queue: MainQueue,
         changed: Arc<AtomicBool>,
         stopping: CancellationToken,
@@ -100,7 +100,7 @@ impl WeightSync {
         Some(u64::try_from(age).unwrap_or(0))
     }
 
-    fn status(&self) -> Option<weights::Status> {
+    fn status(&self) -> Option<weights::WebhookStatus> {
         self.source.as_ref().map(|source| source.status())
     }
 
@@ -292,7 +292,7 @@ impl WeightSync {
     async fn send(
         &mut self,
         store: &Store,
-        source: Arc<Source>,
+        source: Arc<WebhookSource>,
         round: &Round,
         queue: &str,
         tenants: &[StagedTenant],
@@ -380,7 +380,7 @@ impl WeightSync {
     }
 
     /// Records what a round promoted, for the next requests.
-    pub fn note(&mut self, at: i64, served: &[Served]) {
+    pub fn note(&mut self, at: i64, served: &[PromotedTenant]) {
         if self.source.is_some() {
             self.recent.note(at, served);
         }

@@ -1,7 +1,7 @@
 //! The connection to Redis: reconnects in the background, gives every call a deadline, and fails
 //! fast while Redis is unreachable.
 
-use super::address::{Address, Opened, RawConnection, Target};
+use super::address::{Address, Opened, PrimaryClient, RawConnection};
 use super::confirmer::{Confirmation, Confirmer};
 use super::error::{Error, Retry};
 use super::sentinel::Sentinels;
@@ -29,7 +29,7 @@ pub(super) struct Connection {
 }
 
 struct Shared {
-    target: Target,
+    target: PrimaryClient,
     deadline: Duration,
     broken: Notify,
     metrics: StoreMetrics,
@@ -288,8 +288,8 @@ impl Connection {
     /// Returns the sentinels, if the address has any.
     pub(super) fn sentinels(&self) -> Option<Arc<Sentinels>> {
         match &self.shared.target {
-            Target::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
-            Target::Single(_) | Target::Cluster(..) => None,
+            PrimaryClient::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
+            PrimaryClient::Single(_) | PrimaryClient::Cluster(..) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Dead letters: jobs that used up their attempts and whose retry policy keeps them for inspection.
 
-use super::reply::{self, Outcome};
+use super::reply::{self, JobOutcome};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
 use crate::domain::job::{Record, State};
@@ -98,16 +98,16 @@ impl Store {
     }
 
     /// Makes a dead letter available again and resets its attempts.
-    pub async fn retry_dead_letter(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn retry_dead_letter(&self, id: &str) -> Result<JobOutcome, Error> {
         self.retry(id, false).await
     }
 
     /// Makes a discarded or cancelled job available again and resets its attempts.
-    pub async fn retry_ended(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn retry_ended(&self, id: &str) -> Result<JobOutcome, Error> {
         self.retry(id, true).await
     }
 
-    async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
+    async fn retry(&self, id: &str, any: bool) -> Result<JobOutcome, Error> {
         self.change(&JOB_RETRY, id, u8::from(any)).await
     }
 

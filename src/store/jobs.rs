@@ -2,7 +2,7 @@
 
 use super::batch::BatchCommand;
 use super::codec::wire;
-use super::reply::{self, Outcome};
+use super::reply::{self, JobOutcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::domain::escape::{escape, unescape};
@@ -320,26 +320,26 @@ impl Store {
     }
 
     /// Cancels a job that has not ended.
-    pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn cancel(&self, id: &str) -> Result<JobOutcome, Error> {
         self.cancel_unless(id, false).await
     }
 
     /// Cancels a waiting job; does not cancel an active one.
-    pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn cancel_waiting(&self, id: &str) -> Result<JobOutcome, Error> {
         self.cancel_unless(id, true).await
     }
 
-    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<Outcome, Error> {
+    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<JobOutcome, Error> {
         self.change(&CANCEL, id, u8::from(is_active)).await
     }
 
     /// Makes a pending job available.
-    pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn activate(&self, id: &str) -> Result<JobOutcome, Error> {
         self.change(&ACTIVATE, id, 0).await
     }
 
     /// Runs a script that takes a job id, an operation id and a flag, and returns its outcome.
-    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
+    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<JobOutcome, Error> {
         let op = crate::domain::job::id::generate();
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);

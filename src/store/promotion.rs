@@ -16,7 +16,7 @@ pub enum Promoted {
     Jobs {
         promoted: u64,
         left: u64,
-        tenants: Vec<Served>,
+        tenants: Vec<PromotedTenant>,
         /// The call reached its own limit before the requested number; the caller may promote more.
         more: bool,
     },
@@ -38,7 +38,7 @@ pub enum WeightOrigin {
 
 /// A tenant whose jobs were promoted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Served {
+pub struct PromotedTenant {
     pub tenant: String,
     pub weight: Weight,
     pub jobs: u64,
@@ -89,7 +89,7 @@ pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
             let shares: Vec<&str> = wire::values(&shares).collect();
             let served = |share: &[&str]| {
                 let weight = Weight::from_thousandths(reply::parse(share[1], "promote")?);
-                Ok(Served { tenant: unescape(share[0]), weight, jobs: reply::parse(share[2], "promote")? })
+                Ok(PromotedTenant { tenant: unescape(share[0]), weight, jobs: reply::parse(share[2], "promote")? })
             };
             let tenants = shares.chunks_exact(3).map(served).collect::<Result<_, Error>>()?;
             Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })

@@ -67,7 +67,7 @@ pub struct StagedText {
 }
 
 /// A source to which jobs are handed back. `words` are its arguments for `lua/sidekiq/restore.lua`.
-pub struct Target {
+pub struct ReleaseTarget {
     /// Name of the source, unique among all main queues.
     pub name: String,
     pub words: Vec<String>,
@@ -226,7 +226,7 @@ impl Store {
         main_queue: &str,
         token: &str,
         route: &DeliveryRoute,
-        target: &Target,
+        target: &ReleaseTarget,
         jobs: &[Restored],
     ) -> Result<Unstaged, Error> {
         let call_id = id::generate();

@@ -94,7 +94,7 @@ pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
 
 /// The outcome of an operation on one job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The job after the operation, and its previous state if the command reports it.
     Done(Box<Record>, Option<State>),
     /// There is no such job.
@@ -105,31 +105,31 @@ pub enum Outcome {
 
 /// Parses an outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state,
 /// holder}` or `{'error', text}`.
-pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
+pub(super) fn outcome(value: Value, what: &str) -> Result<JobOutcome, Error> {
     if matches!(value, Value::BulkString(_)) {
-        return Ok(Outcome::Done(Box::new(record(value, what)?), None));
+        return Ok(JobOutcome::Done(Box::new(record(value, what)?), None));
     }
     let mut words = texts(value, what)?.into_iter();
     let tag = words.next().unwrap_or_default();
     let mut next = || words.next().filter(|text| !text.is_empty());
     match tag.as_str() {
-        "missing" => Ok(Outcome::Missing),
+        "missing" => Ok(JobOutcome::Missing),
         "conflict" => {
             let state = state(&next().unwrap_or_default(), what)?;
-            Ok(Outcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
+            Ok(JobOutcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
         }
         "error" => Err(Error::Backend(next().unwrap_or_default())),
         "ok" => {
             let view = next().ok_or_else(|| Error::unreadable(what))?;
             let previous = next().map(|name| state(&name, what)).transpose()?;
-            Ok(Outcome::Done(Box::new(read_record(&view, what)?), previous))
+            Ok(JobOutcome::Done(Box::new(read_record(&view, what)?), previous))
         }
         _ => Err(Error::unreadable(what)),
     }
 }
 
 /// Parses the outcomes of a group, one for each request.
-pub(super) fn outcomes(value: Value, what: &str) -> Result<Vec<Result<Outcome, Error>>, Error> {
+pub(super) fn outcomes(value: Value, what: &str) -> Result<Vec<Result<JobOutcome, Error>>, Error> {
     Ok(array(value, what)?.into_iter().map(|answer| outcome(answer, what)).collect())
 }
 
@@ -184,11 +184,11 @@ mod tests {
             assert_eq!(message(outcome(value, "cancel")), "unexpected reply to cancel", "{words:?}");
         }
         let conflict = Value::Array(vec![bulk("conflict"), bulk("active"), bulk("w1")]);
-        let expected = Outcome::Conflict { state: State::Active, holder: Some("w1".to_owned()) };
+        let expected = JobOutcome::Conflict { state: State::Active, holder: Some("w1".to_owned()) };
         assert_eq!(outcome(conflict, "cancel").unwrap(), expected);
         let [missing, error] = [&["missing"][..], &["error", "too large"]]
             .map(|words| Value::Array(words.iter().map(|word| bulk(word)).collect()));
-        assert_eq!(outcome(missing, "cancel").unwrap(), Outcome::Missing);
+        assert_eq!(outcome(missing, "cancel").unwrap(), JobOutcome::Missing);
         assert_eq!(message(outcome(error, "cancel")), "too large");
     }
 }

@@ -5,7 +5,7 @@ use super::address::Address;
 use super::codec::wire;
 use super::connection::Connection;
 use super::outbox::OutboxEntry;
-use super::releases::Target;
+use super::releases::ReleaseTarget;
 use super::script::{SIDEKIQ_CLAIM, SIDEKIQ_DELIVER, SIDEKIQ_PROCESSES, SIDEKIQ_QUEUES, SIDEKIQ_RESTORE};
 use super::{Error, redis_health, reply};
 use crate::domain::escape::unescape;
@@ -158,13 +158,13 @@ impl Sidekiq {
     }
 
     /// Returns a queue as a target for jobs that are handed back. `name` is the source's name.
-    pub fn queue_target(&self, name: String, queue: &str) -> Target {
-        Target { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
+    pub fn queue_target(&self, name: String, queue: &str) -> ReleaseTarget {
+        ReleaseTarget { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
     }
 
     /// Hands an outbox entry back to the source of its jobs, unless that was done before. Returns
     /// false if the gem's locks have another owner.
-    pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &Target) -> Result<bool, Error> {
+    pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &ReleaseTarget) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             command.arg(0).arg(marker).arg(entry.sequence).arg(target.words.len()).arg(&target.words);
             for job in entry.payloads.chunks_exact(2) {

@@ -10,7 +10,7 @@ use crate::api::{Api, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::job::State as JobState;
 use crate::domain::names;
-use crate::store::{Deleted, FoundJob, JobFilter, Outcome};
+use crate::store::{Deleted, FoundJob, JobFilter, JobOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -63,21 +63,21 @@ pub(crate) fn filter(query: &Query) -> Result<JobFilter, ApiError> {
 /// `POST /admin/jobs/{id}/cancel`.
 pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
-        Outcome::Done(record, _) => {
+        JobOutcome::Done(record, _) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
             Ok(response::job(&record))
         }
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
 /// `POST /admin/jobs/{id}/retry`: makes a discarded or cancelled job available again.
 pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().retry_ended(&id).await? {
-        Outcome::Done(record, _) => Ok(response::job(&record)),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => {
+        JobOutcome::Done(record, _) => Ok(response::job(&record)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => {
             Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }
@@ -91,9 +91,9 @@ pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, A
 
 async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().retry_ended(&id).await? {
-        Outcome::Done(..) => Ok(()),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => {
+        JobOutcome::Done(..) => Ok(()),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => {
             Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }

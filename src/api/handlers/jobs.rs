@@ -12,7 +12,7 @@ use crate::domain::job;
 use crate::domain::job::{EnqueueKind, NewJob, Record, State, trace};
 use crate::domain::limit::{LimitKey, Overflow, RateLimit};
 use crate::domain::tenant::TenantSource;
-use crate::store::{Enqueued, JobFilter, Outcome};
+use crate::store::{Enqueued, JobFilter, JobOutcome};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
@@ -202,21 +202,21 @@ pub(crate) async fn show_to_admin(api: Api, PathParam(id): PathParam) -> Result<
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
 pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
-        Outcome::Done(record, previous) => {
+        JobOutcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
             Ok(changed_job(&record, previous))
         }
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
 /// `POST /jobs/{id}/activate`.
 pub(crate) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().activate(&id).await? {
-        Outcome::Done(record, previous) => Ok(changed_job(&record, previous)),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", state, "pending", None)),
+        JobOutcome::Done(record, previous) => Ok(changed_job(&record, previous)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", state, "pending", None)),
     }
 }
 

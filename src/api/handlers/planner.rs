@@ -10,7 +10,7 @@ use crate::api::validation::validation_failed;
 use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::Invalid;
-use crate::planner::{Order, Removed, RoundAttempt, RuleStats, TenantList, preview as dry_run, shadow};
+use crate::planner::{Removed, RoundAttempt, RuleStats, TenantList, TenantOrder, preview as dry_run, shadow};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -85,8 +85,8 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
     let order = match query.get("sort") {
-        None => Order::default(),
-        Some(sort) => Order::from_name(sort)
+        None => TenantOrder::default(),
+        Some(sort) => TenantOrder::from_name(sort)
             .ok_or_else(|| Invalid::field("sort", "one of pending, oldest, weight, name", sort))?,
     };
     let list = TenantList::read(api.registry(), &name, order).await?.ok_or_else(|| missing(&name))?;

@@ -10,7 +10,7 @@ use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::pool::Pool;
-use crate::planner::{Held, Removed};
+use crate::planner::{ActivePolicy, Removed};
 use crate::store::PoolStatus;
 use axum::extract::Request;
 use axum::http::header::LOCATION;
@@ -100,7 +100,7 @@ async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Ap
     Ok(response::json(status, &body))
 }
 
-fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
+fn describe(held: &ActivePolicy, pool: &Pool, status: PoolStatus) -> Value {
     let mut object = pool.to_json();
     object["active_workers"] = status.active_workers.into();
     object["active_jobs"] = status.active_jobs.into();

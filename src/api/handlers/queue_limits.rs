@@ -9,7 +9,7 @@ use crate::domain::invalid::Kind;
 use crate::domain::limit::{LimitChange, LimitKey};
 use crate::domain::names;
 use crate::planner::RuleSource;
-use crate::store::{Layer, LimitState};
+use crate::store::{LimitLayer, LimitState};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -33,7 +33,7 @@ pub(crate) async fn put(api: Api, PathParam(queue): PathParam, request: Request)
 
 /// `DELETE /admin/queues/{name}/rate-limit`: removes the limit of the admin, so that the file's applies, if there is one.
 pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
-    if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
+    if api.store().set_limit(&LimitKey::queue(&queue), LimitLayer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
         let holds = holds.map(|_| RuleSource::File.name());
         return Ok(response::json(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
@@ -48,7 +48,7 @@ pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Resp
 
 /// Sets the limit of a queue in place of that of the file.
 pub(crate) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), ApiError> {
-    api.store().set_limit(&LimitKey::queue(queue), Layer::Admin, Some(&change.quota), None).await?;
+    api.store().set_limit(&LimitKey::queue(queue), LimitLayer::Admin, Some(&change.quota), None).await?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::limit::{LimitChange, LimitKey, LimitScope, Window, change};
 use crate::domain::time;
-use crate::store::{Layer, LimitState};
+use crate::store::{LimitLayer, LimitState};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -80,7 +80,7 @@ pub(crate) async fn put(
 /// `DELETE /rate-limits/{key}`: removes an override.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, _) = find(&api, &name, &uri).await?;
-    if !api.store().set_limit(&key, Layer::Override, None, None).await? {
+    if !api.store().set_limit(&key, LimitLayer::Override, None, None).await? {
         let error = ApiError::not_found("override", &name);
         return Err(error.hint("Send GET /ojs/v1/rate-limits: each limit with an override has the member `override`."));
     }

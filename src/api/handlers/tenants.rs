@@ -13,7 +13,8 @@ use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::tenant::{TenantLimits, Weight};
 use crate::domain::{tenant_id, time};
 use crate::planner::{
-    Author, Enrolled, IfBusy, Removed, Roll, RollFilter, RollOrder, Served, SettingsSource, TenantSettingsRefused,
+    Author, EffectiveSettings, Enrolled, IfBusy, Removed, Roll, RollFilter, RollOrder, SettingsSource,
+    TenantSettingsRefused,
 };
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
@@ -168,7 +169,7 @@ async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) ->
     Ok(object)
 }
 
-async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
+async fn served(api: &Api, id: &str) -> Result<EffectiveSettings, ApiError> {
     Ok(api.registry().rules().served(&[id]).await?.pop().unwrap_or_default())
 }
 
@@ -189,7 +190,7 @@ async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiE
     Ok(response::json(status, &body))
 }
 
-fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
+fn describe(id: &str, served: &EffectiveSettings, jobs: &TenantJobs) -> Value {
     let mut object = served.terms.to_json();
     object["tenant_id"] = id.into();
     object["source"] = served.source.name().into();

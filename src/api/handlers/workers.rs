@@ -11,7 +11,7 @@ use crate::domain::job::push_time;
 use crate::domain::job::{Failure, Record, State};
 use crate::domain::pool::{Pool, WorkerState};
 use crate::domain::{json, names, portable, time};
-use crate::store::{Ack, Choice, Heartbeat, Nack, Outcome, Preference};
+use crate::store::{Ack, Choice, Heartbeat, JobOutcome, Nack, Preference};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -126,11 +126,11 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
     Ok(response::raw_json(StatusCode::OK, with_job(body, &record)))
 }
 
-fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, ApiError> {
+fn done(outcome: JobOutcome, id: &str, done: &str) -> Result<Box<Record>, ApiError> {
     match outcome {
-        Outcome::Done(record, _) => Ok(record),
-        Outcome::Missing => Err(ApiError::not_found("job", id)),
-        Outcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, state, "active", holder.as_deref())),
+        JobOutcome::Done(record, _) => Ok(record),
+        JobOutcome::Missing => Err(ApiError::not_found("job", id)),
+        JobOutcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, state, "active", holder.as_deref())),
     }
 }
 

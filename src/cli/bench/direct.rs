@@ -1,7 +1,7 @@
 //! An in-process worker that calls the store without HTTP.
 
 use super::load::Client;
-use crate::store::{Ack, Fetch, Outcome, Store};
+use crate::store::{Ack, Fetch, JobOutcome, Store};
 use anyhow::{Context, bail};
 
 /// A worker with its fetch request.
@@ -24,7 +24,7 @@ impl Direct {
     pub(super) async fn ack(&self, job_id: String) -> anyhow::Result<()> {
         let ack = Ack { job_id, worker: self.fetch.worker.clone(), result: None, idempotency_key: None };
         match self.store.ack(ack).await? {
-            Outcome::Done(..) => Ok(()),
+            JobOutcome::Done(..) => Ok(()),
             other => bail!("unexpected result of an ack: {other:?}"),
         }
     }

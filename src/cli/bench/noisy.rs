@@ -45,7 +45,7 @@ impl Noisy {
         Ok(if report.bar().is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn measure(&self) -> anyhow::Result<Report> {
+    async fn measure(&self) -> anyhow::Result<NoisyReport> {
         let servers = Servers::start(false, CONFIG).await?;
         let mut rows = Vec::new();
         for (name, kind, flood) in [
@@ -59,7 +59,7 @@ impl Noisy {
             rows.push(self.row(&servers, name, kind, flood).await?);
         }
         let capacity = f64::from(self.workers) / MEAN.as_secs_f64();
-        Ok(Report { seconds: self.seconds, quiet: self.quiet, flood: self.flood, capacity, rows })
+        Ok(NoisyReport { seconds: self.seconds, quiet: self.quiet, flood: self.flood, capacity, rows })
     }
 
     async fn row(
@@ -120,7 +120,7 @@ struct Row {
     done_per_second: f64,
 }
 
-struct Report {
+struct NoisyReport {
     seconds: u16,
     quiet: u32,
     flood: usize,
@@ -128,14 +128,14 @@ struct Report {
     rows: Vec<Row>,
 }
 
-impl Report {
+impl NoisyReport {
     fn bar(&self) -> Bar {
         let bound = self.rows[0].p95_ms + TARGET_LATENCY_MS + MEAN.as_secs_f64() * 1e3;
         Bar::at_most("quiet p95 with flood, planned, ms", self.rows[1].p95_ms, bound)
     }
 }
 
-impl Display for Report {
+impl Display for NoisyReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (seconds, quiet, flood, capacity) = (self.seconds, self.quiet, self.flood, self.capacity);
         writeln!(f, "{quiet} quiet tenants with 1 job/s each, one that pushes {flood} jobs at the start; workers for")?;

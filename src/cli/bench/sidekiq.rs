@@ -7,7 +7,7 @@ use super::resp::Resp;
 use super::shape::{KIND, QUEUE, RULE, Shape, tenant};
 use super::staging::Staging;
 use crate::domain::tenant_id::DEFAULT;
-use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside, Source};
+use crate::main_queue::{ImportSource, MainQueue, MainQueues, RedisLocation, Sidekiq as Beside};
 use crate::planner::{Importer, PORTION};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Begun, Ended, Promoted, Sidekiq as Redis, Why};
@@ -78,7 +78,7 @@ struct Row {
     rate: f64,
 }
 
-struct Report {
+struct SidekiqReport {
     rows: Vec<Row>,
 }
 
@@ -90,7 +90,7 @@ impl Sidekiq {
     }
 }
 
-async fn measure() -> anyhow::Result<Report> {
+async fn measure() -> anyhow::Result<SidekiqReport> {
     let mut rows = Vec::new();
     for (shape, ..) in BARS {
         for variant in Variant::ALL {
@@ -98,7 +98,7 @@ async fn measure() -> anyhow::Result<Report> {
             rows.push(promote(shape, variant).await?);
         }
     }
-    Ok(Report { rows })
+    Ok(SidekiqReport { rows })
 }
 
 async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
@@ -112,8 +112,8 @@ async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
     let data_dir = directory.path().join("redis");
     let theirs = PrivateRedis::start(embedded::Options { data_dir, durable: false })?;
     let (socket, place) = match variant {
-        Variant::Elsewhere => (theirs.socket().to_owned(), Place::Elsewhere),
-        Variant::Here | Variant::Http => (staging.fixture.socket().to_owned(), Place::Here),
+        Variant::Elsewhere => (theirs.socket().to_owned(), RedisLocation::Elsewhere),
+        Variant::Here | Variant::Http => (staging.fixture.socket().to_owned(), RedisLocation::Here),
     };
     let (tasks, stop, store) = (TaskTracker::new(), CancellationToken::new(), staging.fixture.store.clone());
     let metrics = staging.fixture.metrics.store.clone();
@@ -123,7 +123,7 @@ async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
     let queues = MainQueues::new(store.clone(), vec![(NAME.to_owned(), MainQueue::Sidekiq(Arc::clone(&beside)))]);
     let Some(queue) = queues.get(NAME) else { bail!("the main queue is missing") };
     if variant != Variant::Http {
-        let source = Source::Queue(STAGING.to_owned());
+        let source = ImportSource::Queue(STAGING.to_owned());
         let rules = staging.fixture.rules.clone();
         let metrics = staging.fixture.metrics.sidekiq.clone();
         let importer = Importer::new(store, rules, beside, source, DEFAULT.to_owned(), "bench".into(), metrics);
@@ -193,7 +193,7 @@ async fn round(staging: &Staging, queue: &MainQueue) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Report {
+impl SidekiqReport {
     fn bars(&self) -> Vec<Bar> {
         let rate = |shape: Shape| {
             self.rows.iter().find(|row| row.shape == shape && row.variant == Variant::Here).map_or(0.0, |row| row.rate)
@@ -214,7 +214,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for SidekiqReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -51,7 +51,7 @@ pub(in crate::cli) struct Test {
 }
 
 /// Result of a trial request, and the resulting weights.
-struct Report<'a> {
+struct TrialReport<'a> {
     rule: &'a Rule,
     trial: Trial,
     verdicts: Vec<Verdict>,
@@ -77,7 +77,7 @@ impl Test {
         };
         let is_fine = trial.answer.as_ref().is_ok_and(|outcome| outcome.invalid_total == 0);
         let verdicts = verdicts(rule, &config.tenant, &trial, &tenants);
-        print!("{}", Report { rule, trial, verdicts });
+        print!("{}", TrialReport { rule, trial, verdicts });
         Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -103,9 +103,9 @@ impl Test {
     }
 }
 
-impl Display for Report<'_> {
+impl Display for TrialReport<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Report { rule, trial, verdicts } = self;
+        let TrialReport { rule, trial, verdicts } = self;
         writeln!(f, "request of plan rule {:?}, timeout {:?}", rule.name, trial.timeout)?;
         writeln!(f, "  POST {}", trial.url)?;
         for (name, value) in &trial.headers {

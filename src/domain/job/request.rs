@@ -71,7 +71,7 @@ pub fn parse_part(text: &str, limits: &Limits, context: &Context, whole: Option<
         None => Object::default(),
         Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
     };
-    Request { body, options, limits, context, whole }.read()
+    JobRequest { body, options, limits, context, whole }.read()
 }
 
 /// Parses `{"jobs":[…]}`. Returns all jobs, or the first error with the index of its job.
@@ -102,7 +102,7 @@ fn keeps_old_time(job: &NewJob) -> bool {
     job.unique.as_ref().is_some_and(|unique| unique.on_conflict == OnConflict::ReplaceExceptSchedule)
 }
 
-struct Request<'a> {
+struct JobRequest<'a> {
     body: Object<'a>,
     options: Object<'a>,
     limits: &'a Limits,
@@ -110,7 +110,7 @@ struct Request<'a> {
     whole: Option<Whole<'a>>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> JobRequest<'a> {
     fn read(&self) -> Result<NewJob, Invalid> {
         self.check_version()?;
         let kind =

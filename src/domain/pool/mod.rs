@@ -7,7 +7,7 @@ mod validation;
 mod worker_pool;
 mod worker_state;
 
-pub use policy::{LimitRule, Policy, Target};
+pub use policy::{LimitRule, LimitTarget, Policy};
 pub use starvation::{Aging, Starvation};
 pub use validation::{PoolConflict, PoolValidator};
 pub use worker_pool::{Pool, PoolQueue, Strategy};

@@ -41,7 +41,7 @@ pub(crate) struct Node {
 
 /// Progress that a worker reported: a fraction from 0 to 1, and data of its choice as JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Report {
+pub(crate) struct NodeProgress {
     pub(crate) progress: Option<f64>,
     pub(crate) data: String,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Report {
 /// A job, or a chain, group or batch of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
-    Job { id: String, kind: String, started: Option<i64>, report: Option<Report> },
+    Job { id: String, kind: String, started: Option<i64>, report: Option<NodeProgress> },
     Many { shape: Shape, first: usize, parts: usize, callbacks: usize, completed: u64, failed: u64 },
 }
 

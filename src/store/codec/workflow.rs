@@ -2,7 +2,7 @@
 //! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
-use crate::domain::workflow::record::{Node, Part, Report};
+use crate::domain::workflow::record::{Node, NodeProgress, Part};
 use crate::domain::workflow::{self, NodeState, Shape, Step, WorkflowRecord, WorkflowState};
 
 /// Formats a node that has not been started.
@@ -72,7 +72,7 @@ fn node(text: &str) -> Option<Node> {
             None => node_state(state, NodeState::Pending)?,
         };
         let report = field(10)
-            .map(|text| Report { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
+            .map(|text| NodeProgress { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
         let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
         return Some(Node { slot, state, finished: ms(7), part });
     }

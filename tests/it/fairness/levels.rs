@@ -5,7 +5,7 @@ use super::model::Model;
 use super::stored::FairQueueEnv;
 use crate::support::json;
 use fairgate::domain::tenant::Weight;
-use fairgate::store::{Outcome, PriorityLevel, Promoted, WeightOrigin};
+use fairgate::store::{JobOutcome, PriorityLevel, Promoted, WeightOrigin};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -79,12 +79,12 @@ impl<'a> Levels<'a> {
             Step::Cancel(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
                 let outcome = self.env.store().cancel(&id).await.unwrap();
-                assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+                assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
             }
             Step::Activate(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
                 let outcome = self.env.store().activate(&id).await.unwrap();
-                assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+                assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
                 assert_eq!(self.new_in_main_queue().await, [id]);
             }
         }

@@ -5,7 +5,7 @@ use super::model::Model;
 use crate::support::{TestApp, json};
 use fairgate::domain::plan::Rule;
 use fairgate::domain::tenant::Weight;
-use fairgate::store::{Begun, Outcome, Promoted, WeightOrigin, Why};
+use fairgate::store::{Begun, JobOutcome, Promoted, WeightOrigin, Why};
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
@@ -115,7 +115,7 @@ impl StoredQueue<'_> {
     pub async fn cancel(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().cancel(&id).await.unwrap();
-        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
         self.check().await;
     }
 
@@ -123,7 +123,7 @@ impl StoredQueue<'_> {
     pub async fn activate(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().activate(&id).await.unwrap();
-        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
         assert_eq!(self.new_in_main_queue().await, [id]);
         self.check().await;
     }

@@ -3,7 +3,7 @@
 use super::{LimitsEnv, concurrency, job, request};
 use crate::support::{TestApp, json};
 use fairgate::domain::job::State;
-use fairgate::store::{Ack, EventFilter, Layer};
+use fairgate::store::{Ack, EventFilter, LimitLayer};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn concurrency_0_pauses_a_key() {
     env.advance(3_600_000).await;
     assert!(env.fetch("q", 5).await.is_empty(), "not by waiting");
     assert_eq!(env.limit("k").await.waiting(), 1);
-    env.set("k", Layer::Override, concurrency(1), None).await;
+    env.set("k", LimitLayer::Override, concurrency(1), None).await;
     assert_eq!(env.fetch("q", 5).await, [paused]);
     env.audit().await;
 }

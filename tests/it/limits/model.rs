@@ -5,7 +5,7 @@ use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
 use fairgate::domain::job::{self, Failure};
 use fairgate::domain::limit::{LimitKey, Quota};
-use fairgate::store::{Layer, Nack};
+use fairgate::store::{LimitLayer, Nack};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -143,17 +143,17 @@ impl Pair<'_> {
             Step::Override { key, concurrency: most, lasts } => {
                 let until = lasts.map(|ms| reference.now + ms);
                 reference.limit(key).over = Some((concurrency(*most), until));
-                env.set(key, Layer::Override, concurrency(*most), until).await;
+                env.set(key, LimitLayer::Override, concurrency(*most), until).await;
             }
             Step::Lift(key) => {
                 reference.limit(key).over = None;
-                env.unset(key, Layer::Override).await;
+                env.unset(key, LimitLayer::Override).await;
             }
             Step::Queue { queue, concurrency: most } => {
                 let key = format!("queue:{queue}");
                 let quota = most.map(concurrency);
                 reference.limit(&key).admin = quota.clone().unwrap_or_default();
-                env.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
+                env.store().set_limit(&LimitKey::queue(queue), LimitLayer::Admin, quota.as_ref(), None).await.unwrap();
             }
         }
     }

@@ -6,7 +6,7 @@ use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::domain::plan::{OnUnknownWeight, PriorityScope, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
 use fairgate::planner::Rulebook;
-use fairgate::store::{Begun, Layer, StagedTenant, WeightOrigin, Why};
+use fairgate::store::{Begun, LimitLayer, StagedTenant, WeightOrigin, Why};
 use serde_json::Value;
 
 fn job(tenant: &str, priority: i32) -> Value {
@@ -184,7 +184,7 @@ async fn a_tenant_with_blocked_jobs_delays_no_priority() {
     assert_eq!(order(&env, &free).await, [0, 1]);
     assert_eq!((env.staged().await, env.tenants("default").await), (3, vec!["stuck".to_owned()]));
     let open = Quota { concurrency: Some(100), ..Quota::default() };
-    env.store().set_limit(&LimitKey::key("api"), Layer::Override, Some(&open), None).await.unwrap();
+    env.store().set_limit(&LimitKey::key("api"), LimitLayer::Override, Some(&open), None).await.unwrap();
     client.fetch("default", 9).await;
     assert_eq!(env.round(9).await, 3);
     assert_eq!((env.staged().await, env.tenant_keys().await), (0, Vec::new()));

@@ -1,6 +1,6 @@
 //! Progress of a workflow, from the reports of its workers.
 
-use super::{Node, NodeState, Part, Report, Shape, WorkflowRecord, WorkflowState, json};
+use super::{Node, NodeProgress, NodeState, Part, Shape, WorkflowRecord, WorkflowState, json};
 use std::fmt::Write;
 
 impl WorkflowRecord {
@@ -66,7 +66,7 @@ impl WorkflowRecord {
             Some(progress) => _ = write!(out, "{progress:?}"),
             None => out.push_str("null"),
         }
-        if let Some(Report { data, .. }) = report.as_ref().filter(|report| !report.data.is_empty()) {
+        if let Some(NodeProgress { data, .. }) = report.as_ref().filter(|report| !report.data.is_empty()) {
             out.extend([",\"data\":", data]);
         }
     }
