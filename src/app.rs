@@ -8,7 +8,7 @@ use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, R
 use crate::domain::plan::Rules;
 use crate::long_poll::Waiters;
 use crate::main_queue::{ImportSource, MainQueue, MainQueues, Ojs, RedisLocation, Sidekiq};
-use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
+use crate::planner::{EnqueueService, ImportSources, Importer, Planner, Rulebook, RunnerRegistry};
 use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
@@ -326,7 +326,7 @@ fn sources(
     main_queues: &MainQueues,
     process: &Arc<str>,
     metrics: &SidekiqMetrics,
-) -> Vec<Sources> {
+) -> Vec<ImportSources> {
     let mut all = Vec::new();
     for MainQueueConfig { name, kind } in &config.main_queues {
         let MainQueueKind::Sidekiq(of_sidekiq) = kind else { continue };
@@ -334,7 +334,7 @@ fn sources(
         let importers = importers(of_sidekiq, &sidekiq, store, rules, &config.tenancy.default_tenant, process, metrics);
         let release_within = of_sidekiq.release_on_exit.then_some(config.server.shutdown_grace);
         let (store, rules) = (store.clone(), rules.clone());
-        all.push(Sources { store, rules, sidekiq, importers, release_within });
+        all.push(ImportSources { store, rules, sidekiq, importers, release_within });
     }
     all
 }

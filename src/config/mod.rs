@@ -45,7 +45,7 @@ pub use describe::describe;
 pub use env::Flag;
 pub use main_queue::{FairplayClass, KnownMainQueue, MainQueue, MainQueueKind, Sidekiq, System};
 pub use ojs::Ojs;
-pub use plan::{PlanDefaults, Scope, plan_from_json};
+pub use plan::{PlanDefaults, RuleContext, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
 pub use reader::SettingsReader;
@@ -144,7 +144,12 @@ impl Config {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
-    fn read(root: &mut SettingsReader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
+    fn read(
+        root: &mut SettingsReader<'_>,
+        sources: &Sources,
+        plan_defaults: PlanDefaults,
+        scope: RuleContext<'_>,
+    ) -> Self {
         // Keys with errors count too: they are reported later, and the load fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
         let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
@@ -202,7 +207,7 @@ fn assemble(source: Option<ConfigText>, sources: &Sources) -> Result<Loaded, Err
     tree::settle(&mut values, &mut problems);
     let main_queues = main_queue::known_in(&values);
     let passes_through = server::passes_through(&values);
-    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&main_queues), passes_through };
+    let scope = RuleContext { is_set: &|name| sources.is_set(name), main_queues: Some(&main_queues), passes_through };
     let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Scope;
+use super::RuleContext;
 use super::convert::{Choice, FromValue, Label, Refused};
 use super::main_queue::{KnownMainQueue, System};
 use super::reader::SettingsReader;
@@ -72,7 +72,7 @@ pub(super) fn passes_through(values: &Table) -> bool {
 
 impl Server {
     /// Reads the section. `has_keys` is true if the configuration contains API keys.
-    pub(super) fn read(reader: &mut SettingsReader<'_>, has_keys: bool, scope: Scope<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>, has_keys: bool, scope: RuleContext<'_>) -> Self {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             roles: reader.list("roles"),

@@ -1,6 +1,6 @@
 //! An existing Sidekiq as the main queue: its workers remain unchanged and find jobs in its queues.
 
-use super::pace::Pace;
+use super::pace::DrainPace;
 use crate::domain::json;
 use crate::domain::plan::Closed;
 use crate::store::{
@@ -32,7 +32,7 @@ pub struct Sidekiq {
     staging_queue: Option<String>,
     destination: OnceCell<Destination>,
     crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
-    paces: Mutex<HashMap<String, Pace>>,
+    paces: Mutex<HashMap<String, DrainPace>>,
     unserved: Mutex<HashSet<String>>,
     /// Unsupported versions for which a warning was logged.
     untried: Mutex<HashSet<String>>,
@@ -196,7 +196,7 @@ impl Sidekiq {
         Ok(known)
     }
 
-    fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut Pace) -> T) -> T {
+    fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut DrainPace) -> T) -> T {
         // A panic cannot leave it inconsistent: each closure only makes a few additions.
         let mut paces = self.paces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if paces.len() >= MOST_QUEUES && !paces.contains_key(queue) {

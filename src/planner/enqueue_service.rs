@@ -1,7 +1,7 @@
 //! The path of every new job: assign it to its plan rule, then store it.
 
 use super::ancestors::find_among;
-use super::rulebook::{Known, Rulebook};
+use super::rulebook::{KnownRules, Rulebook};
 use crate::domain::cron::CronSkip;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::{EnqueueKind, NewJob, Planned, Record};
@@ -168,7 +168,13 @@ impl EnqueueService {
     }
 
     /// Assigns a job to its rule, and to the namespace and limits of its tenant.
-    pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+    pub(super) fn plan(
+        &self,
+        known: &KnownRules,
+        job: &mut NewJob,
+        header: Headers<'_>,
+        now: i64,
+    ) -> Result<(), Refusal> {
         let tenancy = &*self.tenancy;
         job.inherit_tenant(&tenancy.default_tenant);
         if job.tenant.is_none() {
@@ -191,7 +197,7 @@ impl EnqueueService {
         Ok(())
     }
 
-    fn assign(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+    fn assign(&self, known: &KnownRules, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
         let scope = self.store.scope();
         let Some(rule) = known.rules.of_type(&job.kind) else {
             job.assign(None, None);

@@ -12,7 +12,7 @@
 mod release;
 
 use super::arrival::{Arrival, Entry, Fate};
-use super::rulebook::{Known, Rulebook};
+use super::rulebook::{KnownRules, Rulebook};
 use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::domain::job::{NewJob, id, sidekiq};
@@ -179,7 +179,7 @@ impl Importer {
     }
 
     /// Returns true if jobs are left to the gem, because their rule is in shadow.
-    fn is_left_alone(&self, known: &Known) -> bool {
+    fn is_left_alone(&self, known: &KnownRules) -> bool {
         let ImportSource::Fairplay(class) = &self.source else { return false };
         known.rules.of_class(self.sidekiq.name(), &class.class).is_some_and(|rule| rule.shadow)
     }
@@ -253,7 +253,7 @@ impl Importer {
         name: &str,
         before: u64,
         mut entries: Vec<Entry>,
-        known: &Known,
+        known: &KnownRules,
         release: &str,
     ) -> Result<Option<ImportOutcome>, Error> {
         let Some(after) = entries.last().map(|entry| entry.sequence) else { return Ok(None) };
@@ -279,7 +279,7 @@ impl Importer {
 
     /// Reads the entries of the inbox, after moving jobs of the source into it until it holds
     /// `most`.
-    async fn read(&mut self, name: &str, before: u64, most: usize, known: &Known) -> Result<Vec<Entry>, Error> {
+    async fn read(&mut self, name: &str, before: u64, most: usize, known: &KnownRules) -> Result<Vec<Entry>, Error> {
         match self.source.clone() {
             ImportSource::Queue(queue) => {
                 let claimed = self.sidekiq.redis().claim(&queue, name, before, most).await?;
@@ -294,7 +294,7 @@ impl Importer {
         }
     }
 
-    fn arrival<'a>(&'a self, known: &'a Known) -> Arrival<'a> {
+    fn arrival<'a>(&'a self, known: &'a KnownRules) -> Arrival<'a> {
         let (main_queue, reporter, now) = (self.sidekiq.name(), &self.reporter, self.store.clock().now_ms());
         Arrival { main_queue, rules: &known.rules, default_tenant: &self.default_tenant, reporter, now }
     }

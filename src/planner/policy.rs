@@ -1,7 +1,7 @@
 //! The active dispatch policy: that of the configuration file plus changes made at run time. It is
 //! stored with the plan rules, under the same version.
 
-use super::rulebook::{ATTEMPTS, Known, Removed, RuleSource, Rulebook};
+use super::rulebook::{ATTEMPTS, KnownRules, Removed, RuleSource, Rulebook};
 use crate::config;
 use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
@@ -103,7 +103,7 @@ pub enum PolicyRefused {
 
 impl Rulebook {
     /// Applies the file's policy, keeping the changes made at run time.
-    pub(super) async fn start_policy(&self) -> Result<Arc<Known>, Error> {
+    pub(super) async fn start_policy(&self) -> Result<Arc<KnownRules>, Error> {
         self.change_policy(false, |active| Ok(active.on_top_of(&self.inner.policy))).await
     }
 
@@ -144,7 +144,7 @@ impl Rulebook {
     }
 
     /// Changes the defaults and the settings of queues according to a request body.
-    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<Known>, PolicyRefused> {
+    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<KnownRules>, PolicyRefused> {
         self.reload().await?;
         self.change_policy(true, |active| {
             let policy =
@@ -159,7 +159,7 @@ impl Rulebook {
         &self,
         tells: bool,
         change: impl Fn(&ActivePolicy) -> Result<ActivePolicy, E>,
-    ) -> Result<Arc<Known>, E> {
+    ) -> Result<Arc<KnownRules>, E> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
             let new = change(&before.dispatch)?;

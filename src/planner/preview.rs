@@ -4,7 +4,7 @@ use super::registry::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{self, TenantCounts};
 use crate::domain::escape::{escape, unescape};
-use crate::domain::fairness::{FairQueue, Tenant};
+use crate::domain::fairness::{FairQueue, TenantTime};
 use crate::domain::plan::Batch;
 use crate::domain::tenant::Weight;
 use crate::store::{Error, Observation, PriorityLevel, PromotedTenant};
@@ -105,7 +105,10 @@ fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
     let waiting = level.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
         // Escaped like the names that scripts compare, so that ties are broken in the same way.
-        Some((escape(&tenant.name), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
+        Some((
+            escape(&tenant.name),
+            TenantTime { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged },
+        ))
     });
     // Leavers have no names here, only a time and a weight, which may be the sum of many.
     let leaving = level.leavers.iter().enumerate().flat_map(|(number, leaver)| {
@@ -114,7 +117,7 @@ fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
         (0..parts).map(move |part| {
             let weight = Weight::from_thousandths((leaver.weight - part * heaviest).min(heaviest) as u32);
             let name = format!("\u{0}{number}.{part}");
-            (name, Tenant { start: leaver.start, weight: Weight::HELD, share: weight, jobs: 0 })
+            (name, TenantTime { start: leaver.start, weight: Weight::HELD, share: weight, jobs: 0 })
         })
     });
     let mut queue = FairQueue::restore(level.clock, level.total_weight, waiting.chain(leaving));

@@ -28,7 +28,7 @@ pub(super) struct Question {
     /// The tenants of unknown weight that it is about. Empty if it is about tenants that continue
     /// to be served.
     pub unknown: Vec<StagedTenant>,
-    answer: JoinHandle<weights::Answer>,
+    answer: JoinHandle<weights::WebhookAnswer>,
 }
 
 impl Question {
@@ -64,7 +64,7 @@ impl Questions {
 
     /// Returns a finished request, waiting for one at most `patience`. It has no answer if the
     /// process stops.
-    pub async fn next_answer(&mut self, patience: Duration) -> Option<(Question, Option<weights::Answer>)> {
+    pub async fn next_answer(&mut self, patience: Duration) -> Option<(Question, Option<weights::WebhookAnswer>)> {
         if self.is_empty() {
             return None;
         }
@@ -88,9 +88,9 @@ pub(super) fn describe(
     working: Working,
     now: i64,
     promoted: &HashMap<&str, u64>,
-) -> weights::Tenant {
+) -> weights::AskedTenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
-    weights::Tenant {
+    weights::AskedTenant {
         pending: Some(tenant.staged),
         oldest_age_ms: tenant.oldest.map(age),
         active: working.active,
@@ -98,6 +98,6 @@ pub(super) fn describe(
         avg_runtime_ms: working.lately.and_then(|lately| lately.runtime_ms),
         promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
         weight: (!tenant.is_unknown).then_some(tenant.weight),
-        ..weights::Tenant::named(&tenant.name)
+        ..weights::AskedTenant::named(&tenant.name)
     }
 }

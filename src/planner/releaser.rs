@@ -25,7 +25,7 @@ const PATIENCE_WITH_GEM: Duration = Duration::from_secs(30);
 const LOOK_AT_GEM: Duration = Duration::from_millis(100);
 
 /// Callback with the number of jobs handed back so far and the total.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+pub type ReleaseProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// The reason for which a release did not start or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +82,11 @@ impl Releaser {
 
     /// Hands back all jobs of the Sidekiq, or as many as possible until `deadline`. `stocks` has
     /// the numbers, even after an error.
-    pub async fn release(&mut self, deadline: Option<Instant>, progress: Progress<'_>) -> Result<(), ReleaseError> {
+    pub async fn release(
+        &mut self,
+        deadline: Option<Instant>,
+        progress: ReleaseProgress<'_>,
+    ) -> Result<(), ReleaseError> {
         let (store, main_queue, token) = (self.store.clone(), self.sidekiq.name().to_owned(), id::generate());
         held(&main_queue, store.hold_release(&main_queue, &token).await?)?;
         let renewal = async {
@@ -118,7 +122,7 @@ impl Releaser {
         &mut self,
         token: &str,
         deadline: Option<Instant>,
-        progress: Progress<'_>,
+        progress: ReleaseProgress<'_>,
     ) -> Result<(), ReleaseError> {
         for rule in self.rule_names().await? {
             self.sidekiq.settle(&rule).await?;
@@ -155,7 +159,7 @@ impl Releaser {
         jobs: &[Listed],
         token: &str,
         deadline: Option<Instant>,
-        progress: Progress<'_>,
+        progress: ReleaseProgress<'_>,
     ) -> Result<(), ReleaseError> {
         if jobs.is_empty() || is_past(deadline) {
             return Ok(());

@@ -45,7 +45,7 @@ struct Entry {
 
 /// The rules as this process knows them.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownRules {
     /// Identifies to scripts the rules under which a job was prepared.
     pub version: Arc<str>,
     pub rules: Rules,
@@ -58,7 +58,7 @@ pub struct Known {
     read: bool,
 }
 
-impl Known {
+impl KnownRules {
     /// Returns the source of a rule.
     pub fn source(&self, name: &str) -> Option<RuleSource> {
         let place = self.rules.iter().position(|rule| rule.name == name)?;
@@ -120,7 +120,7 @@ pub(super) struct Inner {
     pub(super) policy: Policy,
     pub(super) tenants: Vec<TenantRule>,
     defaults: config::PlanDefaults,
-    known: watch::Sender<Arc<Known>>,
+    known: watch::Sender<Arc<KnownRules>>,
     /// True once the file's rules have been written to the store.
     started: AtomicBool,
 }
@@ -156,18 +156,18 @@ impl Rulebook {
     }
 
     /// Subscribes to changes of the rules.
-    pub fn watch(&self) -> watch::Receiver<Arc<Known>> {
+    pub fn watch(&self) -> watch::Receiver<Arc<KnownRules>> {
         self.inner.known.subscribe()
     }
 
     /// Returns the rules as last read.
-    pub fn now(&self) -> Arc<Known> {
+    pub fn now(&self) -> Arc<KnownRules> {
         Arc::clone(&self.inner.known.borrow())
     }
 
     /// Returns the rules; writes the file's rules to the store first, if that has not been done
     /// yet.
-    pub async fn known(&self) -> Result<Arc<Known>, Error> {
+    pub async fn known(&self) -> Result<Arc<KnownRules>, Error> {
         match self.is_started() {
             true => Ok(self.now()),
             false => self.start().await,
@@ -175,7 +175,7 @@ impl Rulebook {
     }
 
     /// Writes the file's rules to the store, keeping rules that were changed at run time.
-    pub async fn start(&self) -> Result<Arc<Known>, Error> {
+    pub async fn start(&self) -> Result<Arc<KnownRules>, Error> {
         let known = self.change(|entries| {
             let stays = |entry: &Entry| entry.source == RuleSource::Api;
             let mut merged: Vec<Entry> = Vec::new();
@@ -201,7 +201,7 @@ impl Rulebook {
     }
 
     /// Reads the rules again, because they have changed.
-    pub async fn reload(&self) -> Result<Arc<Known>, Error> {
+    pub async fn reload(&self) -> Result<Arc<KnownRules>, Error> {
         if !self.is_started() {
             return self.start().await; // Redis was unreachable until now.
         }
@@ -239,7 +239,7 @@ impl Rulebook {
     }
 
     /// Adds a rule or replaces the one of that name.
-    pub async fn put(&self, rule: Rule) -> Result<Arc<Known>, Error> {
+    pub async fn put(&self, rule: Rule) -> Result<Arc<KnownRules>, Error> {
         self.change(|entries| {
             let new = Entry { rule: rule.clone(), source: RuleSource::Api };
             let mut changed = entries.to_vec();
@@ -278,7 +278,7 @@ impl Rulebook {
 
     /// Replaces the rules by the result of `change`, and repeats that if another process changed
     /// them meanwhile.
-    async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<Known>, Error> {
+    async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<KnownRules>, Error> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
             let (old, new) = (before.entries(), change(&before.entries()));
@@ -298,7 +298,7 @@ impl Rulebook {
         Err(Error::Busy)
     }
 
-    pub(super) async fn read(&self) -> Result<Arc<Known>, Error> {
+    pub(super) async fn read(&self) -> Result<Arc<KnownRules>, Error> {
         let set = self.inner.store.rules().await?;
         let mut entries: Vec<(u64, Entry)> =
             set.documents.iter().filter_map(|(name, document)| self.entry(name, document)).collect();
@@ -308,7 +308,7 @@ impl Rulebook {
         let version = set.version.into();
         let dispatch = ActivePolicy::from_document(&set.policy);
         let (rules, draining) = (Rules::new(rules), set.draining);
-        let known = Arc::new(Known { version, rules, sources, draining, dispatch, read: true });
+        let known = Arc::new(KnownRules { version, rules, sources, draining, dispatch, read: true });
         self.inner.known.send_if_modified(|now| {
             let changed = now.version != known.version || now.draining != known.draining || !now.read;
             if changed {
@@ -327,7 +327,7 @@ impl Rulebook {
             name,
             document["rule"].clone(),
             &config::PlanDefaults::default(),
-            config::Scope::ANY,
+            config::RuleContext::ANY,
         ) {
             Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
             Err(problems) => {

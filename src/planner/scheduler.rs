@@ -76,7 +76,7 @@ impl Planner {
         self.registry.release().await;
     }
 
-    fn wanted(&self, known: &super::Known) -> Vec<(String, Duty)> {
+    fn wanted(&self, known: &super::KnownRules) -> Vec<(String, Duty)> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
         let watched = ours.clone().filter(|rule| rule.shadow).map(|rule| (rule.name.clone(), Duty::Watch));
         // A rule in shadow may have jobs that were staged before.

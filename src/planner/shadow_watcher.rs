@@ -3,7 +3,7 @@
 
 use super::registry::RunnerRegistry;
 use super::round_report::{RoundOutcome, RoundReason, RoundReport};
-use super::rulebook::Known;
+use super::rulebook::KnownRules;
 use super::shadow_report::ShadowReport;
 use super::shadow_weights::{self, ShadowWeights};
 use super::staging_reporter::{Finding, KeyMismatch, StagingReporter};
@@ -210,7 +210,7 @@ impl<'a> ShadowWatcher<'a> {
     }
 
     /// Applies an answer of the webhook and reports failures.
-    async fn apply(&mut self, answer: &weights::Answer, now: i64) {
+    async fn apply(&mut self, answer: &weights::WebhookAnswer, now: i64) {
         let fallback = shadow_weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
         if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
             tracing::debug!(rule = self.rule.name, %error, "cannot read earlier reports about the weights webhook");
@@ -275,7 +275,7 @@ impl<'a> ShadowWatcher<'a> {
     }
 
     /// Parses a payload; returns it if its class is under this rule.
-    fn own<'t>(&self, text: &'t str, known: &Known) -> Option<Payload<'t>> {
+    fn own<'t>(&self, text: &'t str, known: &KnownRules) -> Option<Payload<'t>> {
         let is_ours = |payload: &Payload<'_>| {
             let rule = known.rules.of_class(&self.rule.main_queue, &payload.class);
             rule.is_some_and(|rule| rule.name == self.rule.name)
@@ -286,7 +286,7 @@ impl<'a> ShadowWatcher<'a> {
     fn see(
         &self,
         text: &str,
-        known: &Known,
+        known: &KnownRules,
         now: i64,
         findings: &mut Vec<(Finding, Option<KeyMismatch>)>,
     ) -> WatchedJob {

@@ -21,7 +21,7 @@ const MOST: usize = 20_000;
 pub(super) struct ShadowWeights {
     known: HashMap<String, Weight>,
     source: Option<Arc<WebhookSource>>,
-    asking: Option<JoinHandle<weights::Answer>>,
+    asking: Option<JoinHandle<weights::WebhookAnswer>>,
 }
 
 impl ShadowWeights {
@@ -96,11 +96,11 @@ impl ShadowWeights {
             return;
         }
         waiting.sort_by_key(|waiting| waiting.oldest);
-        let tenant = |waiting: SimulatedTenant<'_>| weights::Tenant {
+        let tenant = |waiting: SimulatedTenant<'_>| weights::AskedTenant {
             pending: Some(waiting.jobs),
             oldest_age_ms: waiting.oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
             weight: Some(waiting.weight),
-            ..weights::Tenant::named(waiting.tenant)
+            ..weights::AskedTenant::named(waiting.tenant)
         };
         let tenants = waiting.into_iter().take(ASKED).map(tenant).collect();
         let ask = Ask { queue: queue.to_owned(), round, tenants };
@@ -109,7 +109,7 @@ impl ShadowWeights {
 
     /// Returns the webhook's answer, if one has arrived since the last call. While the webhook
     /// fails, the last good weights are kept.
-    pub(super) async fn hear(&mut self) -> Option<weights::Answer> {
+    pub(super) async fn hear(&mut self) -> Option<weights::WebhookAnswer> {
         let answer = self.asking.take_if(|asked| asked.is_finished())?.await.ok()?;
         if let Ok(outcome) = &answer {
             self.known.extend(outcome.weights.iter().cloned());

@@ -5,7 +5,7 @@ use super::failure_reporter::{FailureReporter, Notice};
 use crate::domain::json;
 use crate::domain::plan::Rule;
 use crate::store::{Error, Store};
-use crate::weights::{Answer, Doubt, Fallback};
+use crate::weights::{Doubt, Fallback, WebhookAnswer};
 use serde_json::Value;
 
 /// Number of doubtful answers in a row before a report, if the webhook has given good ones: it may
@@ -40,7 +40,7 @@ impl WebhookReporter {
         &mut self,
         store: &Store,
         rule: &Rule,
-        answer: &Answer,
+        answer: &WebhookAnswer,
         fallback: Fallback,
     ) -> Result<(), Error> {
         if !self.is_resumed {
@@ -60,7 +60,7 @@ impl WebhookReporter {
         Ok(())
     }
 
-    fn judge(&mut self, answer: &Answer) -> Condition {
+    fn judge(&mut self, answer: &WebhookAnswer) -> Condition {
         let outcome = match answer {
             Err(error) => return Condition::Failed { kind: error.kind.as_str(), error: error.text.clone() },
             Ok(outcome) => outcome,

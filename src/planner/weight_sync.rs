@@ -220,7 +220,7 @@ impl WeightSync {
         rule: &Rule,
         round: &Round,
         question: Question,
-        answer: Option<weights::Answer>,
+        answer: Option<weights::WebhookAnswer>,
     ) -> Result<(), Error> {
         let Some(answer) = answer else { return Ok(()) };
         let fallback = Fallback::of(rule, self.age_ms(store, round.now));

@@ -4,7 +4,7 @@ use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
 use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
-use crate::domain::job::State;
+use crate::domain::job::{Checkpoint, State};
 use redis::Value;
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
@@ -19,20 +19,12 @@ pub struct ProgressReport {
 
 /// A job's state and its last reported progress.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct JobProgress {
     pub state: State,
     pub progress: Option<f64>,
     pub data: Option<String>,
     pub message: Option<String>,
     pub updated: Option<i64>,
-}
-
-/// A checkpoint for the next attempt: its state as JSON, its number, and its time in milliseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
-    pub state: String,
-    pub sequence: u64,
-    pub created: i64,
 }
 
 /// The outcome of an operation on a job's progress.
@@ -49,7 +41,7 @@ pub enum ProgressOutcome<T> {
 
 impl Store {
     /// Records a worker's report. A job that is not active stays as it is.
-    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<Progress>, Error> {
+    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<JobProgress>, Error> {
         let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
         let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
         let answer = PROGRESS
@@ -73,7 +65,7 @@ impl Store {
     }
 
     /// Returns a job's progress.
-    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<Progress>, Error> {
+    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<JobProgress>, Error> {
         let Some(record) = self.job(id).await? else { return Ok(ProgressOutcome::Missing) };
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
@@ -125,15 +117,15 @@ fn conflict<T>(parts: impl Iterator<Item = Value>, command: &str) -> Result<Prog
 }
 
 /// Parses the stored progress: attempt, progress, data, message, time.
-fn read(state: State, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<Progress>, Error> {
+fn read(state: State, attempt: &str, fields: Vec<String>) -> Result<ProgressOutcome<JobProgress>, Error> {
     let [of_attempt, progress, data, message, updated] =
         <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
     // A new attempt starts without progress.
     if of_attempt.is_empty() || (state == State::Active && of_attempt != attempt) {
-        return Ok(ProgressOutcome::Done(Progress { state, ..Progress::default() }));
+        return Ok(ProgressOutcome::Done(JobProgress { state, ..JobProgress::default() }));
     }
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Ok(ProgressOutcome::Done(Progress {
+    Ok(ProgressOutcome::Done(JobProgress {
         // A completed job that reported any progress has reached the end.
         progress: if state == State::Completed { Some(1.0) } else { progress.parse().ok() },
         state,

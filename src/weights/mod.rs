@@ -15,13 +15,13 @@ mod source;
 mod trial;
 mod webhook;
 
-pub use ask::{Ask, Tenant};
+pub use ask::{Ask, AskedTenant};
 pub use breaker::{Breaker, BreakerState, Pass};
 pub use client::{Client, causes, client_builder, client_builder_trusting};
 pub use doubt::Doubt;
 pub use error::{Error, ErrorKind, InvalidUrl};
 pub use fallback::{Fallback, stale_weight};
 pub use reply::ReceivedWeights;
-pub use source::{Answer, WebhookSource, WebhookStatus};
+pub use source::{WebhookAnswer, WebhookSource, WebhookStatus};
 pub use trial::{Received, Trial};
 pub use webhook::signature;

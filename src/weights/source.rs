@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// The result of a request: weights or an error.
-pub type Answer = Result<ReceivedWeights, Error>;
+pub type WebhookAnswer = Result<ReceivedWeights, Error>;
 
 /// The source of one rule's weights.
 pub struct WebhookSource {
@@ -67,7 +67,7 @@ impl WebhookSource {
     }
 
     /// Requests weights. Ends within the webhook's timeout, and at once while the breaker is open.
-    pub async fn ask(&self, ask: Ask) -> Answer {
+    pub async fn ask(&self, ask: Ask) -> WebhookAnswer {
         let now_ms = self.clock.now_ms();
         let pass =
             self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
@@ -117,7 +117,7 @@ impl Memory {
         self.last_error = Some(error);
     }
 
-    fn note(&mut self, pass: Pass, answer: &Answer, now_ms: i64) {
+    fn note(&mut self, pass: Pass, answer: &WebhookAnswer, now_ms: i64) {
         match answer {
             Ok(outcome) => {
                 self.breaker.succeeded();
@@ -142,7 +142,7 @@ struct PendingRequest<'a> {
 }
 
 impl PendingRequest<'_> {
-    fn finish(mut self, answer: &Answer) {
+    fn finish(mut self, answer: &WebhookAnswer) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().note(pass, answer, self.source.clock.now_ms());
         }

@@ -6,7 +6,7 @@ use fairgate::config::Secret;
 use fairgate::domain::plan::{Rule, Webhook};
 use fairgate::domain::tenant::Weight;
 use fairgate::telemetry::{Format, Metrics};
-use fairgate::weights::{Ask, BreakerState, ErrorKind, Tenant, WebhookSource, client_builder};
+use fairgate::weights::{Ask, AskedTenant, BreakerState, ErrorKind, WebhookSource, client_builder};
 use futures_util::FutureExt;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,8 +35,8 @@ impl Asker {
     }
 
     /// Requests weights of tenants a, b and c.
-    async fn ask(&self) -> fairgate::weights::Answer {
-        let tenants = ["a", "b", "c"].map(Tenant::named).to_vec();
+    async fn ask(&self) -> fairgate::weights::WebhookAnswer {
+        let tenants = ["a", "b", "c"].map(AskedTenant::named).to_vec();
         self.source.ask(Ask { queue: "reports".to_owned(), round: 7, tenants }).await
     }
 

@@ -41,8 +41,11 @@ pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) 
     let rules = api.registry().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let main_queues = api.registry().main_queues().known();
-    let scope =
-        config::Scope { is_set: &is_set, main_queues: Some(&main_queues), passes_through: api.inner.proxy.is_some() };
+    let scope = config::RuleContext {
+        is_set: &is_set,
+        main_queues: Some(&main_queues),
+        passes_through: api.inner.proxy.is_some(),
+    };
     let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
         .map_err(|problems| validation_failed("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();

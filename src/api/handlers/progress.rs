@@ -7,7 +7,7 @@ use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::push_time;
 use crate::domain::json;
-use crate::store::{Progress, ProgressOutcome, ProgressReport};
+use crate::store::{JobProgress, ProgressOutcome, ProgressReport};
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode};
@@ -73,7 +73,7 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
     job_progress_response(&id, into_result(api.store().progress_of(&id).await?, &id)?)
 }
 
-fn job_progress_response(id: &str, progress: Progress) -> Result<Response, ApiError> {
+fn job_progress_response(id: &str, progress: JobProgress) -> Result<Response, ApiError> {
     let value = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
     let mut body = format!(
         "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{value},\"data\":{},\"message\":{}",

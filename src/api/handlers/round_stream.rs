@@ -6,7 +6,7 @@ use crate::api::concurrency_limit::{ClientId, Peer, Permit};
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::auth::Session;
-use crate::planner::Known;
+use crate::planner::KnownRules;
 use crate::store::{RecordedRound, Signal, Store};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -71,7 +71,7 @@ struct RoundReader {
 
 async fn rounds(
     api: &Api,
-    known: &Known,
+    known: &KnownRules,
     only: Option<String>,
     headers: &HeaderMap,
     permit: Permit<ClientId>,

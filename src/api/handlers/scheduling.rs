@@ -3,7 +3,7 @@
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::Known;
+use crate::planner::KnownRules;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -41,7 +41,7 @@ pub(crate) async fn put_config(api: Api, request: Request) -> Result<Response, A
     Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
-fn describe(known: &Known) -> Value {
+fn describe(known: &KnownRules) -> Value {
     let mut object = known.dispatch.policy.scheduling_to_json();
     object["source"] = known.dispatch.scheduling_source().name().into();
     object

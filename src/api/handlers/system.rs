@@ -2,7 +2,7 @@
 
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::{Known, RuleStats};
+use crate::planner::{KnownRules, RuleStats};
 use crate::store::{Error, TenantJobs};
 use crate::telemetry::{DispatchLevels, Format, LimitLevel, MOST_KEYS, MOST_TENANTS, PoolLevel, TenantLevel};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -134,7 +134,7 @@ async fn measure_tenants(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
+async fn measure_dispatch(api: &Api, known: &KnownRules) -> Result<(), Error> {
     let bounded: Vec<(&str, u64)> = known
         .dispatch
         .policy

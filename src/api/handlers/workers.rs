@@ -11,7 +11,7 @@ use crate::domain::job::push_time;
 use crate::domain::job::{Failure, Record, State};
 use crate::domain::pool::{Pool, WorkerState};
 use crate::domain::{json, names, portable, time};
-use crate::store::{Ack, Choice, Heartbeat, JobOutcome, Nack, Preference};
+use crate::store::{Ack, Heartbeat, JobOutcome, Nack, Preference, QueueChoice};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -258,7 +258,7 @@ fn preference(fields: &Fields<'_>, queues: Option<Vec<String>>) -> Result<Option
         object.iter().flat_map(|object| object.members()).map(|member| member.name.to_string()).collect()
     };
     let queues: Vec<String> = queues.unwrap_or_else(weighted);
-    let Some(Choice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
+    let Some(QueueChoice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
     if queues.len() > fetch::MOST_QUEUES {
         let expected = format!("at most {} queues", fetch::MOST_QUEUES);
         return Err(Invalid::field("queues", expected, &queues.len().to_string()));

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Secret};
 use crate::domain::plan::Rule;
 use crate::domain::tenant::TenantRule;
-use crate::weights::{Ask, Doubt, Tenant, Trial, client_builder};
+use crate::weights::{Ask, AskedTenant, Doubt, Trial, client_builder};
 use anyhow::{Context, bail};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};
@@ -68,7 +68,7 @@ impl Test {
         let secret = secret.and_then(|name| std::env::var(name).ok()).map(Secret::new);
         let tenants = self.tenants(rule, &config.tenant);
         let queue = rule.queue.clone().unwrap_or_else(|| "default".to_owned());
-        let ask = Ask { queue, round: 0, tenants: tenants.iter().map(|id| Tenant::named(id)).collect() };
+        let ask = Ask { queue, round: 0, tenants: tenants.iter().map(|id| AskedTenant::named(id)).collect() };
         let http = client_builder().build().context("cannot create an HTTP client")?;
         let runtime = super::super::runtime()?;
         let trial = runtime.block_on(Trial::run(rule, secret, http, &ask, Clock::System.now_ms()))?;

@@ -63,7 +63,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    fn trial(answer: crate::weights::Answer, values: &[(&str, &str)]) -> Trial {
+    fn trial(answer: crate::weights::WebhookAnswer, values: &[(&str, &str)]) -> Trial {
         let values: BTreeMap<_, _> = values.iter().map(|(id, value)| ((*id).to_owned(), (*value).to_owned())).collect();
         let (url, body, headers, response) = (String::new(), String::new(), Vec::new(), None);
         let (timeout, took) = (Duration::ZERO, Duration::ZERO);

@@ -1,6 +1,6 @@
 //! Plan rules in the bodies of requests, read and checked like those of the file.
 
-use super::{PlanDefaults, Scope, read_rule};
+use super::{PlanDefaults, RuleContext, read_rule};
 use crate::config::convert::Refused;
 use crate::config::env::from_json;
 use crate::config::problem::Problem;
@@ -17,7 +17,7 @@ pub fn plan_from_json(
     name: &str,
     json: serde_json::Value,
     defaults: &PlanDefaults,
-    scope: Scope<'_>,
+    scope: RuleContext<'_>,
 ) -> Result<Rule, Vec<Problem>> {
     let body = from_json(json, &Origin::Request);
     let Kind::Table(mut table) = body.kind else {
@@ -66,7 +66,7 @@ mod tests {
             name,
             json,
             &defaults,
-            Scope {
+            RuleContext {
                 is_set: &|name| name == "SET",
                 main_queues: Some(&[KnownMainQueue {
                     name: "legacy".to_owned(),

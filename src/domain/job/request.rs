@@ -1,7 +1,7 @@
 //! Enqueue requests: validation, and conversion into the stored form.
 
 use super::new_job::Envelope;
-use super::retry::{self, Policy};
+use super::retry::{self, RetryPolicy};
 use super::{Ancestor, Limits, NewJob, OnConflict, Unique, id, members, meta, unique};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::json::{self, Member, Object};
@@ -304,7 +304,7 @@ impl<'a> JobRequest<'a> {
     fn retry(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let name = if self.value("retry").is_some() { "retry" } else { "retry_policy" };
         let Some(value) = self.value(name) else { return Ok(()) };
-        let policy = Policy::parse(&self.path(name), value)?;
+        let policy = RetryPolicy::parse(&self.path(name), value)?;
         job.envelope.extend([",\"retry\":", &policy.json]);
         job.fields.push(("retry", policy.compact));
         if policy.max_attempts != retry::DEFAULT_MAX_ATTEMPTS {

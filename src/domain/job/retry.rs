@@ -16,7 +16,7 @@ const LONGEST_POLICY: usize = 100;
 
 /// A validated policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// Total number of attempts; 0 and 1 both mean one.
     pub max_attempts: u32,
     /// `strategy initial_ms coefficient max_ms jitter on_exhaustion`, parsed by
@@ -28,9 +28,9 @@ pub struct Policy {
     pub json: String,
 }
 
-impl Policy {
+impl RetryPolicy {
     /// Parses a policy. Missing members get their defaults, unknown ones are ignored.
-    pub fn parse(path: &str, text: &str) -> Result<Policy, Invalid> {
+    pub fn parse(path: &str, text: &str) -> Result<RetryPolicy, Invalid> {
         RetryReader { path, object: Object::parse(text).map_err(|_| refused(path, "an object", text))? }.read()
     }
 }
@@ -41,7 +41,7 @@ struct RetryReader<'a> {
 }
 
 impl RetryReader<'_> {
-    fn read(&self) -> Result<Policy, Invalid> {
+    fn read(&self) -> Result<RetryPolicy, Invalid> {
         let max_attempts = match self.object.get("max_attempts") {
             None => DEFAULT_MAX_ATTEMPTS,
             Some(value) => json::integer(value)
@@ -82,7 +82,7 @@ impl RetryReader<'_> {
             strategy.unwrap_or("exponential"),
             u8::from(jitter)
         );
-        Ok(Policy { max_attempts, compact, json: self.merged(initial_ms, max_ms, strategy), fatal })
+        Ok(RetryPolicy { max_attempts, compact, json: self.merged(initial_ms, max_ms, strategy), fatal })
     }
 
     /// Parses an interval in ISO 8601 or short form, or as milliseconds in the member `NAME_ms`.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn fills_in_the_defaults() {
-        let policy = Policy::parse("retry", "{}").unwrap();
+        let policy = RetryPolicy::parse("retry", "{}").unwrap();
         assert_eq!(policy.compact, "exponential 1000 2 300000 1 discard");
         assert_eq!(policy.json, DEFAULT_JSON);
         assert_eq!(policy.max_attempts, DEFAULT_MAX_ATTEMPTS);
@@ -175,7 +175,7 @@ mod tests {
     fn keeps_what_was_sent() {
         let text = r#"{"max_attempts":5,"initial_interval_ms":1500,"backoff_coefficient":1.50,"jitter":false,
             "non_retryable_errors":["auth.*"],"on_exhaustion":"dead_letter","strategy":"linear","multiplier":9}"#;
-        let policy = Policy::parse("retry", text).unwrap();
+        let policy = RetryPolicy::parse("retry", text).unwrap();
         assert_eq!(policy.compact, "linear 1500 1.5 300000 0 dead_letter");
         assert_eq!(policy.fatal, ["auth.*"]);
         assert!(policy.json.contains(r#""backoff_coefficient":1.50,"#), "{}", policy.json);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_long_first_interval_raises_a_cap_that_was_not_sent() {
-        let policy = Policy::parse("retry", r#"{"initial_interval":"PT1H"}"#).unwrap();
+        let policy = RetryPolicy::parse("retry", r#"{"initial_interval":"PT1H"}"#).unwrap();
         assert!(policy.compact.contains(" 3600000 1 "), "{}", policy.compact);
     }
 
@@ -204,7 +204,7 @@ mod tests {
             (r#"{"backoff_strategy":"random"}"#, "retry.backoff_strategy"),
             ("[]", "retry"),
         ] {
-            let problem = Policy::parse("retry", text).unwrap_err();
+            let problem = RetryPolicy::parse("retry", text).unwrap_err();
             assert_eq!((problem.kind, problem.field.as_str()), (Kind::Policy, field), "{text}");
         }
     }

@@ -24,7 +24,7 @@ pub struct WorkflowRecord {
     pub(crate) jobs: u64,
     pub(crate) completed: u64,
     pub(crate) failed: u64,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<NodeRecord>,
     pub(crate) results: HashMap<usize, String>,
     /// Steps with the client's ids, in its order, if the workflow was written that way.
     pub(crate) steps: Vec<Step>,
@@ -32,11 +32,11 @@ pub struct WorkflowRecord {
 
 /// A node of a workflow.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct NodeRecord {
     pub(crate) slot: String,
     pub(crate) state: NodeState,
     pub(crate) finished: Option<i64>,
-    pub(crate) part: Part,
+    pub(crate) part: PartRecord,
 }
 
 /// Progress that a worker reported: a fraction from 0 to 1, and data of its choice as JSON.
@@ -48,18 +48,18 @@ pub(crate) struct NodeProgress {
 
 /// A job, or a chain, group or batch of nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum PartRecord {
     Job { id: String, kind: String, started: Option<i64>, report: Option<NodeProgress> },
     Many { shape: Shape, first: usize, parts: usize, callbacks: usize, completed: u64, failed: u64 },
 }
 
-impl Node {
+impl NodeRecord {
     /// Returns the state as answers show it. Inside a node that is over, the nodes that still wait
     /// are cancelled; jobs under way may finish.
     fn shown_state(&self, is_over: bool) -> NodeState {
         match (self.state, &self.part) {
             (NodeState::Waiting, _) if is_over => NodeState::Cancelled,
-            (NodeState::Active, Part::Many { .. }) if is_over => NodeState::Cancelled,
+            (NodeState::Active, PartRecord::Many { .. }) if is_over => NodeState::Cancelled,
             (state, _) => state,
         }
     }
@@ -142,8 +142,10 @@ impl WorkflowRecord {
     }
 
     fn write_failures(&self, out: &mut String) {
-        let has_failed = |node: &&Node| matches!(node.state, NodeState::Failed | NodeState::Cancelled);
-        if let Some(Node { part: Part::Many { shape: Shape::Chain, first, parts, .. }, .. }) = self.nodes.first() {
+        let has_failed = |node: &&NodeRecord| matches!(node.state, NodeState::Failed | NodeState::Cancelled);
+        if let Some(NodeRecord { part: PartRecord::Many { shape: Shape::Chain, first, parts, .. }, .. }) =
+            self.nodes.first()
+        {
             let steps = self.nodes.iter().skip(*first).take(*parts);
             if let Some(step) = steps.filter(has_failed).find(|step| step.finished.is_some()) {
                 out.extend([",\"failed_step_index\":", &step.slot]);
@@ -154,8 +156,8 @@ impl WorkflowRecord {
             .iter()
             .filter(has_failed)
             .filter_map(|node| match &node.part {
-                Part::Job { id, .. } => Some(json::quoted(id)),
-                Part::Many { .. } => None,
+                PartRecord::Job { id, .. } => Some(json::quoted(id)),
+                PartRecord::Many { .. } => None,
             })
             .collect();
         if !ids.is_empty() {
@@ -166,7 +168,7 @@ impl WorkflowRecord {
     /// Appends the counters, parts and callbacks of a node. Parts that still wait inside a finished
     /// node are shown as cancelled.
     fn write_inside(&self, out: &mut String, number: usize, is_over: bool) {
-        let Some(Node { part: Part::Many { shape, first, parts, callbacks, completed, failed }, .. }) =
+        let Some(NodeRecord { part: PartRecord::Many { shape, first, parts, callbacks, completed, failed }, .. }) =
             self.nodes.get(number)
         else {
             return;
@@ -197,7 +199,7 @@ impl WorkflowRecord {
         let Some(node) = self.nodes.get(number) else { return out.push('}') };
         let state = node.shown_state(is_over);
         match &node.part {
-            Part::Job { id, kind, started, .. } => {
+            PartRecord::Job { id, kind, started, .. } => {
                 _ = write!(out, "\"type\":{},\"state\":\"{state}\"", json::quoted(kind));
                 if node.state != NodeState::Waiting {
                     out.extend([",\"job_id\":\"", id, "\""]);
@@ -205,7 +207,7 @@ impl WorkflowRecord {
                 push_time(out, "started_at", *started);
                 self.results.get(&number).into_iter().for_each(|result| out.extend([",\"result\":", result]));
             }
-            Part::Many { shape, .. } => {
+            PartRecord::Many { shape, .. } => {
                 _ = write!(out, "\"type\":\"{}\",\"state\":\"{state}\"", shape.name());
                 self.write_inside(out, number, is_over || state.is_final());
             }

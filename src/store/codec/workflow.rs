@@ -2,7 +2,7 @@
 //! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
-use crate::domain::workflow::record::{Node, NodeProgress, Part};
+use crate::domain::workflow::record::{NodeProgress, NodeRecord, PartRecord};
 use crate::domain::workflow::{self, NodeState, Shape, Step, WorkflowRecord, WorkflowState};
 
 /// Formats a node that has not been started.
@@ -57,7 +57,7 @@ fn step(text: &str) -> Option<Step> {
     Some(Step { id: fields.next()?.to_owned(), node, layer })
 }
 
-fn node(text: &str) -> Option<Node> {
+fn node(text: &str) -> Option<NodeRecord> {
     let fields: Vec<&str> = values(text).collect();
     let field = |at: usize| fields.get(at).copied();
     let ms = |at: usize| field(at).and_then(|text| text.parse().ok());
@@ -73,11 +73,11 @@ fn node(text: &str) -> Option<Node> {
         };
         let report = field(10)
             .map(|text| NodeProgress { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
-        let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
-        return Some(Node { slot, state, finished: ms(7), part });
+        let part = PartRecord::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
+        return Some(NodeRecord { slot, state, finished: ms(7), part });
     }
     let count = |at: usize| number(at).map(|number| number as u64);
-    let part = Part::Many {
+    let part = PartRecord::Many {
         shape: Shape::from_name(field(0)?)?,
         first: number(4)?,
         parts: number(5)?,
@@ -85,7 +85,7 @@ fn node(text: &str) -> Option<Node> {
         completed: count(7)?,
         failed: count(8)?,
     };
-    Some(Node { slot, state: node_state(state, NodeState::Active)?, finished: ms(10), part })
+    Some(NodeRecord { slot, state: node_state(state, NodeState::Active)?, finished: ms(10), part })
 }
 
 /// Parses the stored state of a node. `open` is the state of one that has been started.

@@ -1,6 +1,6 @@
 //! Progress of a workflow, from the reports of its workers.
 
-use super::{Node, NodeProgress, NodeState, Part, Shape, WorkflowRecord, WorkflowState, json};
+use super::{NodeProgress, NodeRecord, NodeState, PartRecord, Shape, WorkflowRecord, WorkflowState, json};
 use std::fmt::Write;
 
 impl WorkflowRecord {
@@ -14,9 +14,11 @@ impl WorkflowRecord {
         let Some(node) = self.nodes.get(number) else { return 0.0 };
         match &node.part {
             _ if node.state == NodeState::Completed => 1.0,
-            Part::Job { report, .. } => report.as_ref().and_then(|report| report.progress).unwrap_or(0.0),
-            Part::Many { shape: Shape::Batch, parts, completed, .. } => *completed as f64 / (*parts).max(1) as f64,
-            Part::Many { first, parts, .. } => {
+            PartRecord::Job { report, .. } => report.as_ref().and_then(|report| report.progress).unwrap_or(0.0),
+            PartRecord::Many { shape: Shape::Batch, parts, completed, .. } => {
+                *completed as f64 / (*parts).max(1) as f64
+            }
+            PartRecord::Many { first, parts, .. } => {
                 let sum: f64 = (*first..first + parts).map(|child| self.reached(child)).sum();
                 sum / (*parts).max(1) as f64
             }
@@ -45,13 +47,15 @@ impl WorkflowRecord {
     fn gather_jobs(&self, number: usize, is_over: bool, jobs: &mut Vec<(usize, NodeState)>) {
         let Some(node) = self.nodes.get(number) else { return };
         let state = node.shown_state(is_over);
-        let Part::Many { first, parts, callbacks, .. } = &node.part else { return jobs.push((number, state)) };
+        let PartRecord::Many { first, parts, callbacks, .. } = &node.part else { return jobs.push((number, state)) };
         let is_over = is_over || state.is_final();
         (*first..first + parts + callbacks).for_each(|child| self.gather_jobs(child, is_over, jobs));
     }
 
     fn write_job(&self, out: &mut String, number: usize, state: NodeState) {
-        let Some(Node { state: kept, part: Part::Job { id, kind, report, .. }, .. }) = self.nodes.get(number) else {
+        let Some(NodeRecord { state: kept, part: PartRecord::Job { id, kind, report, .. }, .. }) =
+            self.nodes.get(number)
+        else {
             return;
         };
         if let Some(step) = self.steps.iter().find(|step| step.node == number) {
