@@ -2,7 +2,7 @@
 
 use crate::load::Client;
 use anyhow::{Context, bail};
-use fairgate::store::{Ack, Fetch, Outcome, Store};
+use fairgate::store::{Ack, Fetch, JobOutcome, Store};
 
 /// A worker with its fetch request.
 pub struct Direct {
@@ -24,7 +24,7 @@ impl Direct {
     pub async fn ack(&self, job_id: String) -> anyhow::Result<()> {
         let ack = Ack { job_id, worker: self.fetch.worker.clone(), result: None, idempotency_key: None };
         match self.store.ack(ack).await? {
-            Outcome::Done(..) => Ok(()),
+            JobOutcome::Done(..) => Ok(()),
             other => bail!("unexpected result of an ack: {other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use fairgate::app;
 use fairgate::clock::Clock;
 use fairgate::domain::job::request::{self, Context as Surroundings};
-use fairgate::domain::job::{NewJob, RequestLimits};
+use fairgate::domain::job::{EnqueueKind, NewJob, RequestLimits};
 use fairgate::enqueue::EnqueueService;
 use fairgate::main_queue::MainQueues;
 use fairgate::rules::Rulebook;
@@ -86,7 +86,7 @@ impl Fixture {
 
     /// Enqueues jobs, all of them or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
-        let answer = self.enqueue_service.enqueue(jobs, true, &|_| None).await?;
+        let answer = self.enqueue_service.enqueue(jobs, EnqueueKind::Batch, &|_| None).await?;
         ensure!(matches!(answer, Enqueued::Stored(_)), "jobs were not stored: {answer:?}");
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::load::{Load, Measured};
 use crate::process;
 use crate::raw::{self, Transport};
-use crate::report::{Cpu, Report, Row};
+use crate::report::{BenchReport, Cpu, Row};
 use crate::scenario::Scenario;
 use crate::servers::Servers;
 use anyhow::ensure;
@@ -61,16 +61,16 @@ impl Http {
         Duration::from_secs(self.seconds.into())
     }
 
-    async fn measure(&self) -> anyhow::Result<Report> {
+    async fn measure(&self) -> anyhow::Result<BenchReport> {
         let servers = Servers::start(self.durable, "").await?;
-        let mut report = Report {
+        let mut report = BenchReport {
             connections: self.connections.into(),
             seconds: self.seconds.into(),
             jobs_per_batch: self.jobs_per_batch.into(),
             durable: self.durable,
             redis: servers.redis()?.version()?,
             idle_memory: process::resident(servers.server_pid()),
-            ..Report::default()
+            ..BenchReport::default()
         };
         // One job over HTTP makes Redis load the script that the raw call then uses.
         self.prefill(&servers, 1).await?;

@@ -3,7 +3,7 @@
 use crate::bar::Bar;
 use crate::report::cpus;
 use crate::servers::Servers;
-use crate::traffic::{Traffic, WaitTimes};
+use crate::traffic::{Traffic, WaitSummary, WaitTimes};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ impl Noisy {
         Ok(if report.bar().is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn measure(&self) -> anyhow::Result<Report> {
+    async fn measure(&self) -> anyhow::Result<NoisyReport> {
         let servers = Servers::start(false, CONFIG).await?;
         let mut rows = Vec::new();
         for (name, kind, flood) in [
@@ -59,7 +59,7 @@ impl Noisy {
             rows.push(self.row(&servers, name, kind, flood).await?);
         }
         let capacity = f64::from(self.workers) / MEAN.as_secs_f64();
-        Ok(Report { seconds: self.seconds, quiet: self.quiet, flood: self.flood, capacity, rows })
+        Ok(NoisyReport { seconds: self.seconds, quiet: self.quiet, flood: self.flood, capacity, rows })
     }
 
     async fn row(
@@ -87,7 +87,7 @@ impl Noisy {
             tenants.spawn(traffic.clone().flood(flood / FLOOD_CONNECTIONS));
         }
         tokio::time::sleep_until(until.into()).await;
-        let (waits, fetched, waiting) = traffic.wait_times.waits();
+        let WaitSummary { histogram, fetched, waiting } = traffic.wait_times.waits();
         let mut done = 0;
         for outcome in workers.join_all().await {
             done += outcome?;
@@ -95,7 +95,7 @@ impl Noisy {
         for outcome in tenants.join_all().await {
             outcome?;
         }
-        let [p50_ms, p95_ms, p99_ms] = [0.5, 0.95, 0.99].map(|share| waits.percentile_ms(share));
+        let [p50_ms, p95_ms, p99_ms] = [0.5, 0.95, 0.99].map(|share| histogram.percentile_ms(share));
         Ok(Row {
             name,
             p50_ms,
@@ -120,7 +120,7 @@ struct Row {
     done_per_second: f64,
 }
 
-struct Report {
+struct NoisyReport {
     seconds: u16,
     quiet: u32,
     flood: usize,
@@ -128,14 +128,14 @@ struct Report {
     rows: Vec<Row>,
 }
 
-impl Report {
+impl NoisyReport {
     fn bar(&self) -> Bar {
         let bound = self.rows[0].p95_ms + TARGET_LATENCY_MS + MEAN.as_secs_f64() * 1e3;
         Bar::at_most("quiet p95 with flood, planned, ms", self.rows[1].p95_ms, bound)
     }
 }
 
-impl Display for Report {
+impl Display for NoisyReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (seconds, quiet, flood, capacity) = (self.seconds, self.quiet, self.flood, self.capacity);
         writeln!(f, "{quiet} quiet tenants with 1 job/s each, one that pushes {flood} jobs at the start; workers for")?;

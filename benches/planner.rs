@@ -50,7 +50,7 @@ impl Planner {
         Ok(if report.bars().iter().all(|bar| bar.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn measure(&self) -> anyhow::Result<Report> {
+    async fn measure(&self) -> anyhow::Result<PlannerReport> {
         let all = SHAPES.iter().map(|(tenants, jobs_each)| Shape { tenants: *tenants, jobs_each: *jobs_each });
         let mut shapes: Vec<Shape> = all.filter(|shape| !self.quick || shape.tenants < MANY).collect();
         if !self.shape.is_empty() {
@@ -61,15 +61,15 @@ impl Planner {
             eprintln!("{shape} …");
             rows.push(Promotion::measure(shape).await?);
         }
-        Ok(Report { rows })
+        Ok(PlannerReport { rows })
     }
 }
 
-struct Report {
+struct PlannerReport {
     rows: Vec<Promotion>,
 }
 
-impl Report {
+impl PlannerReport {
     fn bars(&self) -> Vec<Bar> {
         let over = |value: fn(&Promotion) -> f64| self.rows.iter().map(value);
         let (least, most) = (|values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min), highest);
@@ -118,7 +118,7 @@ fn highest(values: &mut dyn Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-impl Display for Report {
+impl Display for PlannerReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

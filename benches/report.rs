@@ -42,7 +42,7 @@ pub struct Cpu {
 
 /// All measurements of one run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct BenchReport {
     pub connections: usize,
     pub seconds: u64,
     pub jobs_per_batch: usize,
@@ -68,7 +68,7 @@ pub struct Report {
 const GO_ENQUEUES: f64 = 8200.0;
 pub const GO_CYCLES: f64 = 2800.0;
 
-impl Report {
+impl BenchReport {
     fn rows(&self) -> Vec<&Row> {
         let raw = [&self.raw_set, &self.raw_set_unix, &self.raw_enqueue];
         let ours = [&self.enqueue, &self.batches, &self.fetch_ack, &self.life];
@@ -134,7 +134,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for BenchReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.settings())?;
         let (connections, seconds, batch) = (self.connections, self.seconds, self.jobs_per_batch);
@@ -187,14 +187,14 @@ mod tests {
 
     #[test]
     fn a_bar_is_met_at_its_bound() {
-        let mut report = Report {
+        let mut report = BenchReport {
             raw_set: row(100_000, 0),
             raw_enqueue: row(80_000, 0),
             enqueue: row(40_000, 0),
             batches: row(119_999, 0),
             fetch_ack: row(11_200, 0),
             idle_memory: 25 << 20,
-            ..Report::default()
+            ..BenchReport::default()
         };
         let met: Vec<bool> = report.bars().iter().map(|bar| bar.is_met).collect();
         assert_eq!(met, [true, true, false, true, true, false]);
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn errors_of_every_row_count_and_show() {
-        let mut report = Report { enqueue: row(1, 2), life: row(1, 3), ..Report::default() };
+        let mut report = BenchReport { enqueue: row(1, 2), life: row(1, 3), ..BenchReport::default() };
         report.life.measured.first_error = Some("fetch answered 503".to_owned());
         assert_eq!(report.errors(), 5);
         assert!(report.to_string().contains("3 requests of \"a row\" failed; the first: fetch answered 503"));

@@ -9,7 +9,7 @@ use crate::staging::Staging;
 use anyhow::{bail, ensure};
 use clap::Args;
 use fairgate::domain::tenant_id::DEFAULT;
-use fairgate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside, Source};
+use fairgate::main_queue::{ImportSource, MainQueue, MainQueues, RedisLocation, Sidekiq as Beside};
 use fairgate::planner::PORTION;
 use fairgate::sidekiq::Importer;
 use fairgate::store::embedded::{self, PrivateRedis};
@@ -79,7 +79,7 @@ struct Row {
     rate: f64,
 }
 
-struct Report {
+struct SidekiqReport {
     rows: Vec<Row>,
 }
 
@@ -91,7 +91,7 @@ impl Sidekiq {
     }
 }
 
-async fn measure() -> anyhow::Result<Report> {
+async fn measure() -> anyhow::Result<SidekiqReport> {
     let mut rows = Vec::new();
     for (shape, ..) in BARS {
         for variant in Variant::ALL {
@@ -99,7 +99,7 @@ async fn measure() -> anyhow::Result<Report> {
             rows.push(promote(shape, variant).await?);
         }
     }
-    Ok(Report { rows })
+    Ok(SidekiqReport { rows })
 }
 
 async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
@@ -113,8 +113,8 @@ async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
     let data_dir = directory.path().join("redis");
     let theirs = PrivateRedis::start(embedded::Options { data_dir, durable: false })?;
     let (socket, place) = match variant {
-        Variant::Elsewhere => (theirs.socket().to_owned(), Place::Elsewhere),
-        Variant::Here | Variant::Http => (staging.fixture.socket().to_owned(), Place::Here),
+        Variant::Elsewhere => (theirs.socket().to_owned(), RedisLocation::Elsewhere),
+        Variant::Here | Variant::Http => (staging.fixture.socket().to_owned(), RedisLocation::Here),
     };
     let (tasks, stop, store) = (TaskTracker::new(), CancellationToken::new(), staging.fixture.store.clone());
     let metrics = staging.fixture.metrics.store.clone();
@@ -124,7 +124,7 @@ async fn promote(shape: Shape, variant: Variant) -> anyhow::Result<Row> {
     let queues = MainQueues::new(store.clone(), vec![(NAME.to_owned(), MainQueue::Sidekiq(Arc::clone(&beside)))]);
     let Some(queue) = queues.get(NAME) else { bail!("the main queue is missing") };
     if variant != Variant::Http {
-        let source = Source::Queue(STAGING.to_owned());
+        let source = ImportSource::Queue(STAGING.to_owned());
         let rules = staging.fixture.rules.clone();
         let metrics = staging.fixture.metrics.sidekiq.clone();
         let importer = Importer::new(store, rules, beside, source, DEFAULT.to_owned(), "bench".into(), metrics);
@@ -194,7 +194,7 @@ async fn round(staging: &Staging, queue: &MainQueue) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Report {
+impl SidekiqReport {
     fn bars(&self) -> Vec<Bar> {
         let rate = |shape: Shape| {
             self.rows.iter().find(|row| row.shape == shape && row.variant == Variant::Here).map_or(0.0, |row| row.rate)
@@ -215,7 +215,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for SidekiqReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

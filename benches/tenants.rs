@@ -104,7 +104,7 @@ impl Tenants {
         Ok(if report.bars().iter().all(|bar| bar.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn measure(&self) -> anyhow::Result<Report> {
+    async fn measure(&self) -> anyhow::Result<TenantsReport> {
         let mut cases = Vec::new();
         for tenants in TENANTS {
             for limited in [false, true] {
@@ -127,7 +127,7 @@ impl Tenants {
             let (us, redis_us) = case.medians_us();
             Row { tenants: case.tenants, limited: case.limited, us, redis_us }
         });
-        Ok(Report { turns: self.turns, jobs: self.jobs, rows: rows.collect() })
+        Ok(TenantsReport { turns: self.turns, jobs: self.jobs, rows: rows.collect() })
     }
 }
 
@@ -138,13 +138,13 @@ struct Row {
     redis_us: f64,
 }
 
-struct Report {
+struct TenantsReport {
     turns: u32,
     jobs: u64,
     rows: Vec<Row>,
 }
 
-impl Report {
+impl TenantsReport {
     /// The time of an enqueue with limits relative to one without.
     fn ratio(&self, tenants: u64) -> f64 {
         let us = |limited: bool| {
@@ -175,7 +175,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for TenantsReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

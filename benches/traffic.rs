@@ -24,6 +24,16 @@ pub struct WaitTimes {
 
 type Entry = (Instant, Option<Instant>);
 
+/// The waits of marked jobs.
+pub struct WaitSummary {
+    /// Jobs that still wait count with their age.
+    pub histogram: Histogram,
+    /// Number of fetched jobs.
+    pub fetched: u64,
+    /// Number of jobs that still wait.
+    pub waiting: u64,
+}
+
 impl WaitTimes {
     fn pushed(&self) -> usize {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,16 +48,15 @@ impl WaitTimes {
         }
     }
 
-    /// The waits so far, the number of fetched jobs, and the number of jobs that still wait, which count with their
-    /// age.
-    pub fn waits(&self) -> (Histogram, u64, u64) {
+    /// The waits so far.
+    pub fn waits(&self) -> WaitSummary {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut waits, mut fetched, mut waiting, now) = (Histogram::new(), 0, 0, Instant::now());
+        let (mut waits, now) = (WaitSummary { histogram: Histogram::new(), fetched: 0, waiting: 0 }, Instant::now());
         for (pushed, got) in entries.iter() {
-            waits.record(got.unwrap_or(now) - *pushed);
-            *(if got.is_some() { &mut fetched } else { &mut waiting }) += 1;
+            waits.histogram.record(got.unwrap_or(now) - *pushed);
+            *(if got.is_some() { &mut waits.fetched } else { &mut waits.waiting }) += 1;
         }
-        (waits, fetched, waiting)
+        waits
     }
 }
 
@@ -150,7 +159,7 @@ mod tests {
         let first = wait_times.pushed();
         wait_times.pushed();
         wait_times.fetched(first);
-        let (_, fetched, waiting) = wait_times.waits();
+        let WaitSummary { fetched, waiting, .. } = wait_times.waits();
         assert_eq!((fetched, waiting), (1, 1));
     }
 }

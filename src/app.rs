@@ -8,16 +8,16 @@ use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, R
 use crate::domain::plan::Rules;
 use crate::enqueue::EnqueueService;
 use crate::long_poll::Waiters;
-use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
+use crate::main_queue::{ImportSource, MainQueue, MainQueues, Ojs, RedisLocation, Sidekiq};
 use crate::planner::{Planner, RunnerRegistry};
 use crate::remote::{self, Remote};
 use crate::rules::Rulebook;
 use crate::shadow::ShadowScheduler;
-use crate::sidekiq::{Importer, Sources};
+use crate::sidekiq::{ImportSources, Importer};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
 use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
-use crate::webhooks::Sender;
+use crate::webhooks::{Destinations, Sender};
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -99,8 +99,8 @@ impl App {
         let registry = RunnerRegistry::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
-        let sender =
-            Sender::new(config.server.private_webhooks).context("cannot create the HTTP client for webhooks")?;
+        let allowed = if config.server.private_webhooks { Destinations::Any } else { Destinations::Public };
+        let sender = Sender::new(allowed).context("cannot create the HTTP client for webhooks")?;
         let services = Services {
             enqueue_service,
             cron_runner: cron_runner.clone(),
@@ -296,9 +296,9 @@ pub struct ConnectionOptions<'a> {
 pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOptions<'_>) -> anyhow::Result<Sidekiq> {
     let theirs = sidekiq_address(name, sidekiq, with.ours)?;
     let place = match (with.ours.is_same_server(&theirs), with.ours.database(), theirs.database()) {
-        (true, ours, theirs) if ours == theirs => Place::Here,
-        (true, ours, theirs) => Place::Database { theirs, ours },
-        (false, ..) => Place::Elsewhere,
+        (true, ours, theirs) if ours == theirs => RedisLocation::Here,
+        (true, ours, theirs) => RedisLocation::Database { theirs, ours },
+        (false, ..) => RedisLocation::Elsewhere,
     };
     let (metrics, stop) = (with.metrics.clone(), with.stop.clone());
     let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), with.deadline, metrics, with.tasks, stop)?;
@@ -315,8 +315,8 @@ pub fn importers(
     process: &Arc<str>,
     metrics: &SidekiqMetrics,
 ) -> Vec<Importer> {
-    let queues = config.staging_queue.iter().cloned().map(Source::Queue);
-    let classes = config.fairplay_classes.iter().cloned().map(Source::Fairplay);
+    let queues = config.staging_queue.iter().cloned().map(ImportSource::Queue);
+    let classes = config.fairplay_classes.iter().cloned().map(ImportSource::Fairplay);
     let importer = |source| {
         let (sidekiq, process, metrics) = (Arc::clone(sidekiq), Arc::clone(process), metrics.clone());
         Importer::new(store.clone(), rules.clone(), sidekiq, source, default_tenant.to_owned(), process, metrics)
@@ -332,7 +332,7 @@ fn sources(
     main_queues: &MainQueues,
     process: &Arc<str>,
     metrics: &SidekiqMetrics,
-) -> Vec<Sources> {
+) -> Vec<ImportSources> {
     let mut all = Vec::new();
     for MainQueueConfig { name, kind } in &config.main_queues {
         let MainQueueKind::Sidekiq(of_sidekiq) = kind else { continue };
@@ -340,7 +340,7 @@ fn sources(
         let importers = importers(of_sidekiq, &sidekiq, store, rules, &config.tenancy.default_tenant, process, metrics);
         let release_within = of_sidekiq.release_on_exit.then_some(config.server.shutdown_grace);
         let (store, rules) = (store.clone(), rules.clone());
-        all.push(Sources { store, rules, sidekiq, importers, release_within });
+        all.push(ImportSources { store, rules, sidekiq, importers, release_within });
     }
     all
 }

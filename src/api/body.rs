@@ -13,22 +13,6 @@ use futures_util::FutureExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::pin::pin;
 
-/// The form of a request that enqueues jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EnqueueKind {
-    /// The body is one job.
-    Single,
-    /// The body has an array `jobs`, which is stored as a whole.
-    Batch,
-}
-
-impl EnqueueKind {
-    /// Returns the index of a job for an error about it; `None` for a single job.
-    pub(super) fn index(self, index: usize) -> Option<usize> {
-        (self == EnqueueKind::Batch).then_some(index)
-    }
-}
-
 /// The body of a request as text. Only its bounds and its encoding are checked.
 pub(super) struct RequestBody {
     bytes: Bytes,

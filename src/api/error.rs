@@ -3,10 +3,11 @@
 
 mod conversions;
 
-use super::body::EnqueueKind;
 use crate::auth::Role;
 use crate::domain::invalid::Invalid;
+use crate::domain::job::{EnqueueKind, State};
 use crate::domain::json;
+use crate::domain::limit::Overflow;
 use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -195,14 +196,14 @@ impl ApiError {
     }
 
     /// The job is not in the state that the request requires, or another worker has its lease.
-    pub(super) fn conflict(job_id: &str, done: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
+    pub(super) fn conflict(job_id: &str, done: &str, state: State, expected: &str, holder: Option<&str>) -> Self {
         let message = match holder {
             Some(_) => format!("Job {job_id} cannot be {done} by this worker: another worker has its lease."),
             None => format!("Job {job_id} is {state}; only a job that is {expected} can be {done}."),
         };
         let error = ApiError::new(StatusCode::CONFLICT, "conflict", message)
             .with("job_id", job_id)
-            .with("current_state", state)
+            .with("current_state", state.name())
             .with("expected_state", expected);
         match holder {
             Some(holder) => error.with("worker_id", holder),
@@ -222,12 +223,12 @@ impl ApiError {
     }
 
     /// A new unique job is a duplicate.
-    pub(super) fn unique_conflict(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+    pub(super) fn unique_conflict(id: &str, state: State, key: &str, index: Option<usize>) -> Self {
         let path = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
         let message = format!("`{path}` refuses this job: it is a duplicate of job {id}, which is {state}.");
         let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message)
             .with("existing_job_id", id)
-            .with("existing_job_state", state)
+            .with("existing_job_state", state.name())
             .with("unique_key", key)
             .with("field", &path);
         index.into_iter().fold(error, |error, index| error.with_number("index", index))
@@ -266,13 +267,13 @@ impl ApiError {
     }
 
     /// A queue has reached its bound.
-    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, overflow: Overflow) -> Self {
         // The client knows the queue without the namespace of its tenant.
         let queue = queue.rsplit('/').next().unwrap_or(queue);
         let message = format!("Queue {queue} is full: it has {depth} jobs; its bound is {most}.");
         let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with_top_level("queue", queue)
-            .with_top_level("strategy", strategy)
+            .with_top_level("strategy", overflow.name())
             .retry_after(1)
             .hint("Send the request again later. A batch is stored as a whole or not at all.");
         for (name, number) in [("depth", depth), ("bound", most)] {

@@ -6,7 +6,7 @@ use super::concurrency_limit::Peer;
 use super::context::{HandlerState, RequestContext};
 use super::error::ApiError;
 use super::handlers::manifest;
-use super::proxy::{self, JobLocation, Proxy, Target};
+use super::proxy::{self, JobLocation, Proxy, Responder};
 use super::router::{MethodRouter, Router};
 use super::routes::Access;
 use super::{Api, auth, compression, rate_limit_headers, response};
@@ -136,7 +136,7 @@ async fn handle_or_forward(
     matched: Option<&MethodRouter>,
     context: &Arc<RequestContext>,
 ) -> Response {
-    if proxy::target(request.method(), request.uri().path()) == Target::Local {
+    if proxy::target(request.method(), request.uri().path()) == Responder::Local {
         return handle_locally(api, request, matched, context).await;
     }
     match auth::authorize(api, head(&request), matched, auth::Unmatched::Forward).await {
@@ -158,7 +158,7 @@ async fn forward(
     context: &Arc<RequestContext>,
 ) -> Result<Response, ApiError> {
     let location = match proxy::target(request.method(), request.uri().path()) {
-        Target::Job(id) => {
+        Responder::Job(id) => {
             let id = id.to_owned();
             proxy::locate_job(api, &id).await?
         }

@@ -2,9 +2,10 @@
 //! not about planning.
 
 use super::Api;
-use super::body::{EnqueueKind, RequestBody};
+use super::body::RequestBody;
 use super::error::ApiError;
 use crate::auth::{Caller, Session};
+use crate::domain::job::EnqueueKind;
 use crate::domain::job::id;
 use crate::domain::json::{self, Object};
 use crate::remote::{ErrorKind, Remote};
@@ -39,7 +40,7 @@ pub(super) struct Proxy {
 
 /// The server that answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(super) enum Responder<'a> {
     Local,
     Upstream,
     /// This server while it has the job with that id, then the upstream server.
@@ -47,17 +48,17 @@ pub(super) enum Target<'a> {
 }
 
 /// Returns the server that answers a request.
-pub(super) fn target<'a>(method: &Method, path: &'a str) -> Target<'a> {
+pub(super) fn target<'a>(method: &Method, path: &'a str) -> Responder<'a> {
     let is_under =
         |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let enqueues = method == Method::POST && ["/ojs/v1/jobs", "/ojs/v1/jobs/batch"].contains(&path);
     if !path.starts_with("/ojs/") || LOCAL.iter().any(|prefix| is_under(prefix)) || enqueues {
-        return Target::Local;
+        return Responder::Local;
     }
     let rest = JOB_PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix));
     match rest.and_then(|rest| rest.split('/').next()).filter(|segment| id::is_valid(segment)) {
-        Some(id) => Target::Job(id),
-        None => Target::Upstream,
+        Some(id) => Responder::Job(id),
+        None => Responder::Upstream,
     }
 }
 
@@ -207,24 +208,24 @@ mod tests {
         let id = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
         let (post, get) = (Method::POST, Method::GET);
         for (method, path, expected) in [
-            (&get, "/health", Target::Local),
-            (&get, "/metrics", Target::Local),
-            (&get, "/elsewhere", Target::Local),
-            (&get, "/ojs/manifest", Target::Upstream),
-            (&get, "/ojs/v1/health", Target::Upstream),
-            (&post, "/ojs/v1/jobs", Target::Local),
-            (&post, "/ojs/v1/jobs/batch", Target::Local),
-            (&get, "/ojs/v1/jobs", Target::Upstream),
-            (&post, "/ojs/v1/jobs/bulk", Target::Upstream),
-            (&get, &format!("/ojs/v1/jobs/{id}"), Target::Job(id)),
-            (&post, &format!("/ojs/v1/jobs/{id}/cancel"), Target::Job(id)),
-            (&post, &format!("/ojs/v1/admin/dead-letter/{id}/retry"), Target::Job(id)),
-            (&get, "/ojs/v1/admin/planner", Target::Local),
-            (&get, "/ojs/v1/admin/planner/r/rounds", Target::Local),
-            (&get, "/ojs/v1/admin/planners", Target::Upstream),
-            (&get, "/ojs/v1/admin/keys/x", Target::Local),
-            (&get, "/ojs/v1/admin/stats", Target::Upstream),
-            (&post, "/ojs/v1/workers/fetch", Target::Upstream),
+            (&get, "/health", Responder::Local),
+            (&get, "/metrics", Responder::Local),
+            (&get, "/elsewhere", Responder::Local),
+            (&get, "/ojs/manifest", Responder::Upstream),
+            (&get, "/ojs/v1/health", Responder::Upstream),
+            (&post, "/ojs/v1/jobs", Responder::Local),
+            (&post, "/ojs/v1/jobs/batch", Responder::Local),
+            (&get, "/ojs/v1/jobs", Responder::Upstream),
+            (&post, "/ojs/v1/jobs/bulk", Responder::Upstream),
+            (&get, &format!("/ojs/v1/jobs/{id}"), Responder::Job(id)),
+            (&post, &format!("/ojs/v1/jobs/{id}/cancel"), Responder::Job(id)),
+            (&post, &format!("/ojs/v1/admin/dead-letter/{id}/retry"), Responder::Job(id)),
+            (&get, "/ojs/v1/admin/planner", Responder::Local),
+            (&get, "/ojs/v1/admin/planner/r/rounds", Responder::Local),
+            (&get, "/ojs/v1/admin/planners", Responder::Upstream),
+            (&get, "/ojs/v1/admin/keys/x", Responder::Local),
+            (&get, "/ojs/v1/admin/stats", Responder::Upstream),
+            (&post, "/ojs/v1/workers/fetch", Responder::Upstream),
         ] {
             assert_eq!(target(method, path), expected, "{method} {path}");
         }

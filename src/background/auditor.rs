@@ -1,7 +1,7 @@
 //! The audit: a slow comparison of all job counts with the leases. A metric reports the number of
 //! differences, which should be 0.
 
-use crate::store::{Audit, Store};
+use crate::store::{Audit, AuditMode, Store};
 use crate::telemetry::DispatchMetrics;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ impl Auditor {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                audit = self.store.audit(false, MOST_AT_ONCE, async || tokio::time::sleep(PAUSE).await) => match audit {
+                audit = self.store.audit(AuditMode::Report, MOST_AT_ONCE, async || tokio::time::sleep(PAUSE).await) => match audit {
                     Ok(audit) => self.tell(&audit),
                     Err(error) => tracing::debug!(%error, "cannot audit job counts"),
                 },

@@ -4,10 +4,10 @@
 //! the first process only. If a process dies between checking and firing, another one fires, or the
 //! one that starts next. Of several missed times, only one is fired late.
 
-use crate::domain::cron::CronJob;
+use crate::domain::cron::{CronJob, CronSkip};
 use crate::domain::job::RequestLimits;
 use crate::enqueue::EnqueueService;
-use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, RetimedCron, Store, StoredCron};
+use crate::store::{Error, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RetimedCron, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -97,11 +97,13 @@ impl CronRunner {
         let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
         let fired = match is_left_out {
-            true => self.store.fire_cron(&firing, Err("dst_skip")).await?,
+            true => self.store.fire_cron(&firing, PreparedCronJob::Skip(CronSkip::DstSkip)).await?,
             false => self.enqueue_service.fire(&firing, cron.job(at, &self.limits)).await?,
         };
         match fired {
-            FireCronOutcome::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "cron skipped"),
+            FireCronOutcome::Skipped { reason, .. } => {
+                tracing::debug!(cron = cron.name, reason = reason.name(), "cron skipped");
+            }
             FireCronOutcome::Stored(_) | FireCronOutcome::Gone | FireCronOutcome::Stale => {}
         }
         Ok(())

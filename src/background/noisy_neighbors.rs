@@ -6,7 +6,7 @@
 
 use crate::domain::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
 use crate::domain::time::rfc3339;
-use crate::store::{Error, NoisySnapshot, NoisySnapshotReply, Store, ThrottleUpdate};
+use crate::store::{DetectorLock, Error, NoisySnapshot, NoisySnapshotReply, Store, ThrottleTerms, ThrottleUpdate};
 use crate::telemetry::NoiseMetrics;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,8 +69,8 @@ impl NoisyNeighborWatcher {
     /// Runs one check and applies the decisions, unless another process is in charge. Returns the
     /// number of tenants whose state changed.
     pub async fn look(&self, holder: &str) -> Result<usize, Error> {
-        let look =
-            self.store.noisy_snapshot(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
+        let lock = DetectorLock { holder, lease_ms: LEASE_MS, records_activity: self.config.needs_counts() };
+        let look = self.store.noisy_snapshot(Some(&lock), self.minutes(), &[]).await?;
         let NoisySnapshotReply::Read(noise) = look else {
             self.metrics.shares(0, &[]);
             return Ok(0);
@@ -96,8 +96,7 @@ impl NoisyNeighborWatcher {
 
     /// Reads the current state of a tenant.
     pub async fn report(&self, id: &str) -> Result<NoiseReport, Error> {
-        let NoisySnapshotReply::Read(noise) = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?
-        else {
+        let NoisySnapshotReply::Read(noise) = self.store.noisy_snapshot(None, self.minutes(), &[id]).await? else {
             return Ok(NoiseReport { window_ms: self.config.window, ..NoiseReport::default() });
         };
         let seen = noise.snapshot.find(id);
@@ -112,7 +111,7 @@ impl NoisyNeighborWatcher {
     /// Returns the share of the workers that a tenant would have by weight; `None` if activity is
     /// not counted.
     pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
-        let look = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?;
+        let look = self.store.noisy_snapshot(None, self.minutes(), &[id]).await?;
         let NoisySnapshotReply::Read(noise) = look else { return Ok(None) };
         Ok(noise.snapshot.expected_share(id))
     }
@@ -122,7 +121,7 @@ impl NoisyNeighborWatcher {
     pub async fn reset(&self, id: &str) -> Result<Option<Throttle>, Error> {
         // Overrides concurrent automatic decisions: an operator asked for this.
         for _ in 0..8 {
-            let look = self.store.noisy_snapshot(None, 0, false, self.minutes(), &[id]).await?;
+            let look = self.store.noisy_snapshot(None, self.minutes(), &[id]).await?;
             let noise = if let NoisySnapshotReply::Read(noise) = look { *noise } else { NoisySnapshot::default() };
             let now = if noise.snapshot.now > 0 { noise.snapshot.now } else { self.store.clock().now_ms() };
             let throttle = standings(&noise).remove(id).and_then(|standing| standing.throttle);
@@ -215,7 +214,8 @@ fn update(step: &ThrottleStep, before: String, now: i64) -> ThrottleUpdate {
         after: step.standing.as_ref().map(document).unwrap_or_default(),
         throttle: throttle.map(|throttle| {
             let part = if throttle.action == Action::WeightReduced { throttle.factor } else { 1.0 };
-            ((part * 1000.0).round() as u32, throttle.until, throttle.concurrency.map(|(_, left)| left))
+            let max_active = throttle.concurrency.map(|(_, left)| left);
+            ThrottleTerms { weight_part: (part * 1000.0).round() as u32, until: throttle.until, max_active }
         }),
         event,
     }

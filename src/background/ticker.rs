@@ -36,7 +36,10 @@ impl Ticker {
                 () = self.store.due() => false,
             };
             ticks = ticks.wrapping_add(u32::from(in_turn));
-            let outcome = self.once(in_turn && ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
+            let outcome = match in_turn && ticks.is_multiple_of(RETENTION_EVERY) {
+                true => self.tick_and_retain(&stop).await,
+                false => self.tick(&stop).await,
+            };
             // Log once when it starts to fail and once when it works again, not ten times a second.
             match (&outcome, failing) {
                 (Err(error), false) => {
@@ -49,11 +52,18 @@ impl Ticker {
         }
     }
 
-    async fn once(&self, retain: bool, stop: &CancellationToken) -> Result<(), Error> {
-        while self.store.tick(retain).await? && !stop.is_cancelled() {
+    async fn tick(&self, stop: &CancellationToken) -> Result<(), Error> {
+        while self.store.tick().await? && !stop.is_cancelled() {
             tokio::task::yield_now().await;
         }
-        while retain && self.store.retain().await? && !stop.is_cancelled() {
+        Ok(())
+    }
+
+    async fn tick_and_retain(&self, stop: &CancellationToken) -> Result<(), Error> {
+        while self.store.tick_and_signal().await? && !stop.is_cancelled() {
+            tokio::task::yield_now().await;
+        }
+        while self.store.retain().await? && !stop.is_cancelled() {
             tokio::task::yield_now().await;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Settings, counted, main_queues, site};
 use crate::config::Config;
-use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Severity};
+use crate::store::{Address, Audit, AuditMode, Difference, HealthFinding, HealthReport, Severity};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -47,7 +47,8 @@ impl Doctor {
         inspection.findings.iter().for_each(show);
         let mut is_fine = inspection.is_usable();
         if is_fine {
-            let audit = runtime.block_on(audit(&config, address.clone(), self.repair))?;
+            let mode = if self.repair { AuditMode::Repair } else { AuditMode::Report };
+            let audit = runtime.block_on(audit(&config, address.clone(), mode))?;
             is_fine = self.repair || audit.differences.is_empty();
         }
         for (heading, findings) in runtime.block_on(main_queues::look(&config, &address)) {
@@ -70,20 +71,20 @@ fn show(finding: &HealthFinding) {
 }
 
 /// Compares the job counts with the leases, and prints the differences.
-async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Result<Audit> {
+async fn audit(config: &Config, address: Address, mode: AuditMode) -> anyhow::Result<Audit> {
     let site = site::open(config, address).await?;
-    let audit = site.store.audit(repair, MOST_AT_ONCE, async || ()).await?;
+    let audit = site.store.audit(mode, MOST_AT_ONCE, async || ()).await?;
     site.close();
     match audit.differences.len() {
         0 if audit.compared == 1 => println!("  ok  1 job count agrees with the leases"),
         0 => println!("  ok  {} job counts agree with the leases", audit.compared),
         some => {
-            let outcome = if repair { "; repaired" } else { "" };
+            let outcome = if mode == AuditMode::Repair { "; repaired" } else { "" };
             println!(" BAD  {some} of {} disagree with the leases{outcome}", counted(audit.compared, "job count"));
             for Difference { what, name, counted, real } in audit.differences.iter().take(MOST_SHOWN) {
                 println!("       {what} of {name}: {counted}, expected {real}");
             }
-            if !repair {
+            if mode == AuditMode::Report {
                 println!("       -> run `fairgate doctor --repair`, and please report this as a bug");
             }
         }

@@ -11,7 +11,7 @@ mod sidekiq;
 mod site;
 mod weights;
 
-use crate::config::{self, Sources};
+use crate::config::{self, Flag, Sources};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -110,8 +110,9 @@ impl Settings {
             ("server.insecure_no_auth", self.insecure_no_auth.then(|| "true".to_owned()), "--insecure-no-auth"),
             ("server.generate_key", self.generate_key.then(|| "true".to_owned()), "--generate-key"),
         ];
-        let given =
-            |(path, value, flag): (&str, Option<String>, &str)| Some((path.to_owned(), value?, flag.to_owned()));
+        let given = |(path, value, name): (&str, Option<String>, &str)| {
+            Some(Flag { path: path.to_owned(), value: value?, name: name.to_owned() })
+        };
         Sources::of_process(self.config.clone(), flags.into_iter().filter_map(given).collect())
     }
 

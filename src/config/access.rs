@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Sources;
 use super::convert::Refused;
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::secret::{Secret, holds_password};
 use super::tree::Origin;
 use super::url::StoreUrl;
@@ -26,7 +26,7 @@ pub struct Access {
 impl Access {
     /// Reads the keys of a section. Help texts name the `section` and the environment `variable` of
     /// its URL.
-    pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources, section: &str, variable: &str) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>, sources: &Sources, section: &str, variable: &str) -> Self {
         let url = read_url(reader, section, variable);
         let username = read_username(reader, section, url.as_ref());
         let password = read_password(reader, sources, section, url.as_ref());
@@ -34,7 +34,7 @@ impl Access {
     }
 }
 
-fn read_url(reader: &mut Reader<'_>, section: &str, variable: &str) -> Option<StoreUrl> {
+fn read_url(reader: &mut SettingsReader<'_>, section: &str, variable: &str) -> Option<StoreUrl> {
     let url = reader.find("url");
     let from_outside = matches!(reader.origin("url"), Some(Origin::Env { .. }));
     // Checked on the text, so that a URL that does not parse is reported as well.
@@ -50,7 +50,7 @@ fn read_url(reader: &mut Reader<'_>, section: &str, variable: &str) -> Option<St
     url
 }
 
-fn read_username(reader: &mut Reader<'_>, section: &str, url: Option<&StoreUrl>) -> Option<String> {
+fn read_username(reader: &mut SettingsReader<'_>, section: &str, url: Option<&StoreUrl>) -> Option<String> {
     let username: Option<String> = reader.find("username");
     let from_url = url.and_then(|url| url.username.clone());
     if username.is_some() && from_url.is_some() {
@@ -60,7 +60,12 @@ fn read_username(reader: &mut Reader<'_>, section: &str, url: Option<&StoreUrl>)
     username.or(from_url)
 }
 
-fn read_password(reader: &mut Reader<'_>, sources: &Sources, section: &str, url: Option<&StoreUrl>) -> Option<Secret> {
+fn read_password(
+    reader: &mut SettingsReader<'_>,
+    sources: &Sources,
+    section: &str,
+    url: Option<&StoreUrl>,
+) -> Option<Secret> {
     let keys = ["password_env", "password_file"];
     let named = named_secret(reader, sources, keys, section, "a password");
     let from_url = url.and_then(|url| url.password.clone());
@@ -76,7 +81,7 @@ fn read_password(reader: &mut Reader<'_>, sources: &Sources, section: &str, url:
 
 /// Reads a secret from an environment variable or a file, whichever of the two `keys` is set.
 pub(super) fn named_secret(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingsReader<'_>,
     sources: &Sources,
     keys: [&str; 2],
     section: &str,

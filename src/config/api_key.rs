@@ -2,7 +2,7 @@
 
 use super::Sources;
 use super::convert::{Choice, Refused};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use crate::auth::{ApiKey, Digest, NAME_EXPECTED, Role, WEAK, is_name, is_strong};
 use crate::domain::tenant_id;
 
@@ -14,7 +14,7 @@ impl Choice for Role {
 }
 
 /// Reads all `[[api_key]]` tables.
-pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
+pub(super) fn read(root: &mut SettingsReader<'_>, sources: &Sources) -> Vec<ApiKey> {
     let mut keys: Vec<ApiKey> = Vec::new();
     root.each("api_key", |reader| {
         let key = read_key(reader, sources);
@@ -30,7 +30,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
     keys
 }
 
-fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
+fn read_key(reader: &mut SettingsReader<'_>, sources: &Sources) -> Option<ApiKey> {
     let name = reader.get_such("name", NAME_EXPECTED, |name: &String| is_name(name));
     let role: Role = reader.get("role");
     let tenant = reader.find_such("tenant", tenant_id::EXPECTED, |id: &String| tenant_id::is_id(id));
@@ -61,7 +61,7 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
     Some(ApiKey { name, role, tenant, digest: digest? })
 }
 
-fn read_variable(reader: &mut Reader<'_>, sources: &Sources, variable: &str) -> Option<Digest> {
+fn read_variable(reader: &mut SettingsReader<'_>, sources: &Sources, variable: &str) -> Option<Digest> {
     let Some((_, key)) = sources.env.iter().find(|(name, text)| name == variable && !text.is_empty()) else {
         let expected = "the name of an environment variable that is set and not empty";
         reader.refuse("key_env", Refused::new(expected).help("key_env is the name of a variable, not the key"));
@@ -77,7 +77,7 @@ fn read_variable(reader: &mut Reader<'_>, sources: &Sources, variable: &str) -> 
     Some(Digest::of(key))
 }
 
-fn check_with_others(reader: &mut Reader<'_>, key: &ApiKey, others: &[ApiKey]) {
+fn check_with_others(reader: &mut SettingsReader<'_>, key: &ApiKey, others: &[ApiKey]) {
     if others.iter().any(|other| other.digest == key.digest) {
         let message = "another api_key has the same key";
         reader.conflict(&["hash", "key_env"], message, Some("each holder needs a key of its own"));

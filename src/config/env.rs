@@ -31,10 +31,20 @@ pub fn layer(env: &[(String, String)]) -> (Table, Vec<Problem>) {
     (table, problems)
 }
 
-/// Builds the layer of the flags, each given as path, value and name of the flag.
-pub fn flag_layer(flags: &[(String, String, String)]) -> Table {
+/// A setting from a flag of the command line.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    /// Path of the key that it sets.
+    pub path: String,
+    pub value: String,
+    /// Name of the flag.
+    pub name: String,
+}
+
+/// Builds the layer of the flags.
+pub fn flag_layer(flags: &[Flag]) -> Table {
     let mut table = Table::new();
-    for (path, text, name) in flags {
+    for Flag { path, value: text, name } in flags {
         let path: Vec<_> = path.split('.').map(str::to_owned).collect();
         merge(&mut table, nest(&path, text, &Origin::Flag { name: name.clone() }));
     }
@@ -145,8 +155,8 @@ mod tests {
 
     #[test]
     fn flags_are_named_as_the_origin() {
-        let flag = ["server.listen", "[::1]:80", "--listen"].map(str::to_owned);
-        let table = flag_layer(&[flag.into()]);
+        let [path, value, name] = ["server.listen", "[::1]:80", "--listen"].map(str::to_owned);
+        let table = flag_layer(&[Flag { path, value, name }]);
         assert_eq!(format!("{:?}", table["server"]), r#"{ listen = "[::1]:80" } (flag --listen)"#);
     }
 }

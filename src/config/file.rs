@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Error, Problem, Source};
+use super::problem::{ConfigText, Error, Problem};
 use super::tree::{Kind, Origin, Table, Value};
 
 /// Default name of the configuration file.
 pub const NAME: &str = "fairgate.toml";
 
 /// Reads the requested file, or `fairgate.toml` in `directory` if it exists.
-pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<Source>, Error> {
+pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<ConfigText>, Error> {
     let path = asked_for.unwrap_or(Path::new(NAME));
     let bytes = match std::fs::read(directory.join(path)) {
         Ok(bytes) => bytes,
@@ -22,7 +22,7 @@ pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<Source>
         Err(source) => return Err(Error::Unreadable { path: path.to_owned(), source }),
     };
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(Source { path: path.into(), text })),
+        Ok(text) => Ok(Some(ConfigText { path: path.into(), text })),
         Err(error) => Err(not_utf8(path.to_owned(), &error)),
     }
 }
@@ -33,7 +33,7 @@ fn not_utf8(path: PathBuf, error: &std::string::FromUtf8Error) -> Error {
 }
 
 /// Parses a file. Returns the values that could be parsed, and the syntax errors.
-pub fn parse(source: &Source) -> (Table, Vec<Problem>) {
+pub fn parse(source: &ConfigText) -> (Table, Vec<Problem>) {
     let origin = |byte| Origin::File { path: source.path.clone(), line: source.line(byte) };
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     let mut problems: Vec<_> = errors
@@ -85,8 +85,8 @@ fn convert(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Val
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Source {
-        Source { path: Path::new(NAME).into(), text: text.to_owned() }
+    fn source(text: &str) -> ConfigText {
+        ConfigText { path: Path::new(NAME).into(), text: text.to_owned() }
     }
 
     #[test]

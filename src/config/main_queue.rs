@@ -4,7 +4,7 @@ use super::Sources;
 use super::access::Access;
 use super::convert::{Choice, FromValue, Label, Refused};
 use super::ojs::Ojs;
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::store::Store;
 use super::tree::{Kind, Table, Value};
 use super::url::Topology;
@@ -92,7 +92,7 @@ pub(super) fn known_in(values: &Table) -> Vec<KnownMainQueue> {
 }
 
 /// Reads all `[[main_queue]]` tables.
-pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> Vec<MainQueue> {
+pub(super) fn read(root: &mut SettingsReader<'_>, sources: &Sources, store: &Store) -> Vec<MainQueue> {
     let mut names: Vec<String> = Vec::new();
     let mut index = 0;
     root.each("main_queue", |reader| {
@@ -118,7 +118,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> V
 }
 
 impl Sidekiq {
-    fn read(reader: &mut Reader<'_>, sources: &Sources, index: usize, store: &Store) -> Self {
+    fn read(reader: &mut SettingsReader<'_>, sources: &Sources, index: usize, store: &Store) -> Self {
         let variable = format!("FAIRGATE_MAIN_QUEUE__{index}__URL");
         let mut access = Access::read(reader, sources, "main_queue", &variable);
         if let Some(sentinels) = reader.find_list::<String>("sentinels") {

@@ -42,12 +42,13 @@ use crate::domain::tenant::{Isolation, Tenancy, TenantRule};
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
+pub use env::Flag;
 pub use main_queue::{FairplayClass, KnownMainQueue, MainQueue, MainQueueKind, Sidekiq, System};
 pub use ojs::Ojs;
-pub use plan::{PlanDefaults, Scope, plan_from_json};
+pub use plan::{PlanDefaults, RuleContext, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
-pub use reader::Reader;
+pub use reader::SettingsReader;
 pub use secret::{Secret, redact};
 pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
 pub use server::{Role, Server};
@@ -57,8 +58,8 @@ pub use tenancy::{limits_from_json, tenant_from_json};
 pub use tree::{Origin, Table, Value};
 pub use url::{Host, StoreUrl, Topology};
 
-use problem::Source;
-use report::Report;
+use problem::ConfigText;
+use report::Findings;
 use tree::Kind;
 
 /// The reference of the configuration: every key with its default and documentation.
@@ -73,13 +74,12 @@ pub struct Sources {
     pub directory: PathBuf,
     /// Environment variables: settings and secrets.
     pub env: Vec<(String, String)>,
-    /// Settings from flags: path of the key, value, and name of the flag.
-    pub flags: Vec<(String, String, String)>,
+    pub flags: Vec<Flag>,
 }
 
 impl Sources {
     /// Returns the sources of this process: working directory, environment and the given flags.
-    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String, String)>) -> Self {
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<Flag>) -> Self {
         // Lossy conversion: skipping a variable that is not UTF-8 would ignore it silently.
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
@@ -144,7 +144,12 @@ impl Config {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
-    fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
+    fn read(
+        root: &mut SettingsReader<'_>,
+        sources: &Sources,
+        plan_defaults: PlanDefaults,
+        scope: RuleContext<'_>,
+    ) -> Self {
         // Keys with errors count too: they are reported later, and the load fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
         let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
@@ -191,7 +196,7 @@ impl Loaded {
     }
 }
 
-fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> {
+fn assemble(source: Option<ConfigText>, sources: &Sources) -> Result<Loaded, Error> {
     let mut values = file::parse_defaults(DEFAULTS);
     let (file, mut problems) = source.as_ref().map(file::parse).unwrap_or_default();
     let (env, env_problems) = env::layer(&sources.env);
@@ -202,12 +207,12 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
     tree::settle(&mut values, &mut problems);
     let main_queues = main_queue::known_in(&values);
     let passes_through = server::passes_through(&values);
-    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&main_queues), passes_through };
+    let scope = RuleContext { is_set: &|name| sources.is_set(name), main_queues: Some(&main_queues), passes_through };
     let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 
-    let mut report = Report::new(problems);
-    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
+    let mut report = Findings::new(problems);
+    let config = SettingsReader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
     let (mut problems, keys) = report.finish();
     problems.extend(unknown_variable::find(&sources.env, &values, &keys));
     if problems.is_empty() { Ok(Loaded { config, values, keys }) } else { Err(Mistakes::new(problems, source).into()) }
@@ -220,8 +225,12 @@ mod testing {
     /// Loads a `fairgate.toml` with this content.
     pub fn try_load(text: &str, env: &[(&str, &str)], flags: &[[&str; 3]]) -> Result<Loaded, Error> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let flags = flags.iter().map(|flag| flag.map(str::to_owned).into()).collect();
-        let source = Source { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
+        let flag = |flag: &[&str; 3]| {
+            let [path, value, name] = flag.map(str::to_owned);
+            Flag { path, value, name }
+        };
+        let flags = flags.iter().map(flag).collect();
+        let source = ConfigText { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
         assemble(Some(source), &Sources { env, flags, ..Sources::default() })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::convert::{Choice, show_duration};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use crate::domain::noisy::{Action, NoisyNeighbors};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ impl Choice for Action {
 }
 
 /// Reads the section.
-pub(super) fn read(reader: &mut Reader<'_>) -> NoisyNeighbors {
+pub(super) fn read(reader: &mut SettingsReader<'_>) -> NoisyNeighbors {
     let ms = |time: Duration| time.as_millis() as u64;
     let base = NoisyNeighbors::default();
     let read = NoisyNeighbors {

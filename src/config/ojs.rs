@@ -4,7 +4,7 @@ use super::Sources;
 use super::access::named_secret;
 use super::convert::{FromValue, Refused};
 use super::plan::WebhookUrl;
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::secret::Secret;
 use super::tree::Value;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Ojs {
         Ojs { url: url.to_owned(), token: None, ca_file: None, timeout: TIMEOUT }
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>, sources: &Sources) -> Self {
         let BaseUrl(url) = reader.get("url");
         let token = named_secret(reader, sources, ["token_env", "token_file"], "main_queue", "a token");
         if token.as_ref().is_some_and(|token| !is_header(token.expose())) {

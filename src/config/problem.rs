@@ -54,7 +54,7 @@ impl From<serde_json::Error> for Problem {
 
 /// Text of a configuration file, kept for quotations in messages.
 #[derive(Clone)]
-pub struct Source {
+pub struct ConfigText {
     /// Path as the user wrote it.
     pub path: Arc<Path>,
     /// Complete text.
@@ -62,13 +62,13 @@ pub struct Source {
 }
 
 /// Prints only the path, because the text may contain secrets.
-impl fmt::Debug for Source {
+impl fmt::Debug for ConfigText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({})", self.path.display())
+        write!(f, "ConfigText({})", self.path.display())
     }
 }
 
-impl Source {
+impl ConfigText {
     /// Returns the line that contains a byte, counted from 1.
     pub fn line(&self, byte: usize) -> usize {
         1 + self.text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count()
@@ -97,12 +97,12 @@ fn boundary(text: &str, byte: usize) -> usize {
 #[derive(Debug)]
 pub struct Mistakes {
     problems: Vec<Problem>,
-    source: Option<Source>,
+    source: Option<ConfigText>,
 }
 
 impl Mistakes {
     /// Sorts the errors of a load. `source` is the file to quote from.
-    pub fn new(mut problems: Vec<Problem>, source: Option<Source>) -> Self {
+    pub fn new(mut problems: Vec<Problem>, source: Option<ConfigText>) -> Self {
         problems.sort_by(|a, b| (&a.origin, a.span.start).cmp(&(&b.origin, b.span.start)));
         Self { problems, source }
     }
@@ -170,11 +170,11 @@ impl fmt::Display for Mistakes {
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Source {
-        Source { path: Path::new("fairgate.toml").into(), text: text.to_owned() }
+    fn source(text: &str) -> ConfigText {
+        ConfigText { path: Path::new("fairgate.toml").into(), text: text.to_owned() }
     }
 
-    fn problem(source: &Source, marked: &str, help: Option<&str>) -> Problem {
+    fn problem(source: &ConfigText, marked: &str, help: Option<&str>) -> Problem {
         let start = source.text.find(marked).expect("the text holds the mark");
         Problem {
             path: "server.listen".to_owned(),

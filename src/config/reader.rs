@@ -1,7 +1,7 @@
 //! Reads a table of the tree into a struct. Errors are collected instead of returned, so that all
 //! of them are reported at once.
 //!
-//! A section is a struct with a `fn read(reader: &mut Reader) -> Self`; `section` and `each` pass
+//! A section is a struct with a `fn read(reader: &mut SettingsReader) -> Self`; `section` and `each` pass
 //! it a reader of its own table. Keys that no reader asks for are reported as unknown.
 
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use std::ops::{Bound, RangeBounds};
 
 use super::convert::{FromValue, Ranged, Refused};
 use super::problem::Problem;
-use super::report::{Report, join};
+use super::report::{Findings, join};
 use super::tree::{Kind, Origin, Table, Value};
 
 /// Content of a section that is left out.
 static EMPTY: Table = Table::new();
 
 /// Reader of one table.
-pub struct Reader<'a> {
+pub struct SettingsReader<'a> {
     table: &'a Table,
     path: String,
     /// The table as a value, to which errors about missing keys point. `None` at the root and if
@@ -25,13 +25,13 @@ pub struct Reader<'a> {
     /// True if the table's place holds a value of another type. Missing keys are then not reported.
     spoilt: bool,
     known: Vec<String>,
-    report: &'a mut Report,
+    report: &'a mut Findings,
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// Reads the root of a tree.
-    pub fn root<T>(table: &Table, report: &mut Report, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
-        Reader { table, path: String::new(), home: None, spoilt: false, known: Vec::new(), report }.run(read)
+    pub fn root<T>(table: &Table, report: &mut Findings, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> T {
+        SettingsReader { table, path: String::new(), home: None, spoilt: false, known: Vec::new(), report }.run(read)
     }
 
     fn run<T>(mut self, read: impl FnOnce(&mut Self) -> T) -> T {
@@ -43,19 +43,19 @@ impl Reader<'_> {
     }
 
     /// Reads the table `[key]`. If it is left out, reads an empty one.
-    pub fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+    pub fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> T {
         let value = self.value(key);
         self.child(join(&self.path, key), value, read)
     }
 
     /// Reads the table `[key]` if it exists.
-    pub fn find_section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> Option<T> {
+    pub fn find_section<T>(&mut self, key: &str, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> Option<T> {
         let value = self.value(key)?;
         Some(self.child(join(&self.path, key), Some(value), read))
     }
 
     /// Reads each `[[key]]`, with the paths `key[0]`, `key[1]` and so on.
-    pub fn each<T>(&mut self, key: &str, mut read: impl FnMut(&mut Reader<'_>) -> T) -> Vec<T> {
+    pub fn each<T>(&mut self, key: &str, mut read: impl FnMut(&mut SettingsReader<'_>) -> T) -> Vec<T> {
         let path = join(&self.path, key);
         let items = match self.value(key) {
             None => return Vec::new(),
@@ -70,7 +70,11 @@ impl Reader<'_> {
     }
 
     /// Reads each table inside `[key]`. The user chooses the names of these tables.
-    pub fn each_named<T>(&mut self, key: &str, mut read: impl FnMut(&mut Reader<'_>, &str) -> T) -> Vec<(String, T)> {
+    pub fn each_named<T>(
+        &mut self,
+        key: &str,
+        mut read: impl FnMut(&mut SettingsReader<'_>, &str) -> T,
+    ) -> Vec<(String, T)> {
         let path = join(&self.path, key);
         match self.value(key) {
             None => Vec::new(),
@@ -87,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    fn child<T>(&mut self, path: String, value: Option<&Value>, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+    fn child<T>(&mut self, path: String, value: Option<&Value>, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> T {
         let table = match value {
             None => Some(&EMPTY),
             Some(Value { kind: Kind::Table(table), .. }) => Some(table),
@@ -98,7 +102,8 @@ impl Reader<'_> {
         };
         let spoilt = table.is_none();
         let report = &mut *self.report;
-        Reader { table: table.unwrap_or(&EMPTY), path, home: value, spoilt, known: Vec::new(), report }.run(read)
+        SettingsReader { table: table.unwrap_or(&EMPTY), path, home: value, spoilt, known: Vec::new(), report }
+            .run(read)
     }
 
     /// Reads an optional key.
@@ -246,7 +251,7 @@ impl Reader<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SettingsReader<'a> {
     /// Returns the raw value of a key, even if it was refused.
     pub fn kind(&self, key: &str) -> Option<&'a Kind> {
         self.table.get(key).map(|value| &value.kind)
@@ -264,7 +269,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     fn convert<T: FromValue>(&mut self, path: &str, value: &Value) -> Option<T> {
         let mut refused = match T::from_value(value) {
             Ok(read) => return Some(read),

@@ -8,7 +8,7 @@ use super::tree::{Origin, Value};
 /// Collects the findings of readers. Unknown keys are judged at the end, when all known ones have
 /// been collected.
 #[derive(Default)]
-pub struct Report {
+pub struct Findings {
     problems: Vec<Problem>,
     known: Vec<String>,
     /// The same keys as a set for lookups, because a document may have thousands.
@@ -24,7 +24,7 @@ struct Unknown {
     value: Value,
 }
 
-impl Report {
+impl Findings {
     /// Creates a report that starts with the errors of an earlier step.
     pub fn new(problems: Vec<Problem>) -> Self {
         Self { problems, ..Self::default() }
@@ -142,8 +142,8 @@ mod tests {
         Value::new(Kind::Bool(true), Origin::File { path: std::path::Path::new("f").into(), line })
     }
 
-    fn report() -> Report {
-        let mut report = Report::default();
+    fn report() -> Findings {
+        let mut report = Findings::default();
         for path in ["server", "server.listen", "server.roles", "store", "store.namespace", "store.password_env"] {
             report.know(path.to_owned());
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::convert::{Choice, show_duration};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::size::ByteSize;
 
 /// Shortest time that is not zero.
@@ -37,7 +37,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>) -> Self {
         let limits = Self {
             max_body: reader.get("max_body"),
             max_envelope: reader.get("max_envelope"),
@@ -82,7 +82,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>) -> Self {
         Self {
             timeout: reader.get_in("timeout", INSTANT..),
             visibility_timeout: reader.get_in("visibility_timeout", INSTANT..),
@@ -101,7 +101,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>) -> Self {
         let heartbeat_interval = reader.get_in("heartbeat_interval", INSTANT..);
         let dead_after = reader.get_in("dead_after", INSTANT..);
         let keys = ["dead_after", "heartbeat_interval"];
@@ -140,7 +140,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>) -> Self {
         Self {
             completed: reader.get("completed"),
             cancelled: reader.get("cancelled"),
@@ -181,7 +181,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>) -> Self {
         let filter = "a level such as info, or a filter such as info,fairgate::planner=debug";
         Self {
             format: reader.get("format"),

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Scope;
+use super::RuleContext;
 use super::convert::{Choice, FromValue, Label, Refused};
 use super::main_queue::{KnownMainQueue, System};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::report::nearest;
 use super::sections::INSTANT;
 use super::tree::{Kind, Table, Value};
@@ -72,7 +72,7 @@ pub(super) fn passes_through(values: &Table) -> bool {
 
 impl Server {
     /// Reads the section. `has_keys` is true if the configuration contains API keys.
-    pub(super) fn read(reader: &mut Reader<'_>, has_keys: bool, scope: Scope<'_>) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>, has_keys: bool, scope: RuleContext<'_>) -> Self {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             roles: reader.list("roles"),
@@ -146,7 +146,7 @@ impl FromValue for WebOrigin {
     }
 }
 
-fn check_pass_through(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
+fn check_pass_through(reader: &mut SettingsReader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
     match main_queues.iter().find(|known| known.name == name).map(|known| known.system) {
         // An invalid kind is reported at the main queue.
         Some(None | Some(System::Ojs)) => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Sources;
 use super::access::Access;
 use super::convert::{Label, show_duration};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::secret::Secret;
 use super::sections::INSTANT;
 use super::url::StoreUrl;
@@ -48,7 +48,7 @@ impl Store {
         self.redacted_url().unwrap_or_else(|| format!("the private Redis in {}", self.data_dir.display()))
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources) -> Self {
+    pub(super) fn read(reader: &mut SettingsReader<'_>, sources: &Sources) -> Self {
         let Access { url, username, password, ca_file } = Access::read(reader, sources, "store", "FAIRGATE_STORE__URL");
         let namespace = reader.get::<Label>("namespace").0;
         let data_dir = reader.get("data_dir");

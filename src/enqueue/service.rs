@@ -1,15 +1,16 @@
 //! The path of every new job: assign it to its plan rule, then store it.
 
 use super::ancestors::find_among;
+use crate::domain::cron::CronSkip;
 use crate::domain::invalid::{Invalid, Kind};
-use crate::domain::job::{NewJob, Planned, Record};
+use crate::domain::job::{EnqueueKind, NewJob, Planned, Record};
 use crate::domain::limit::{LimitKey, RateLimit};
 use crate::domain::plan::OnMissingTenant;
 use crate::domain::pool::LimitRule;
 use crate::domain::tenant::{Foreign, Isolation, Scope, Tenancy};
 use crate::main_queue::{MainQueue, MainQueues};
-use crate::rules::{Known, Rulebook};
-use crate::store::{self, Enqueued, FireCronOutcome, Firing, Store};
+use crate::rules::{KnownRules, Rulebook};
+use crate::store::{self, Enqueued, FireCronOutcome, Firing, PreparedCronJob, Store};
 use std::sync::Arc;
 
 /// Maximum number of attempts to store jobs while the rules change concurrently.
@@ -95,12 +96,12 @@ impl EnqueueService {
     pub async fn enqueue(
         &self,
         mut jobs: Vec<NewJob>,
-        is_batch: bool,
+        kind: EnqueueKind,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Enqueued, Refusal> {
         let scope = self.store.scope();
         for (index, job) in jobs.iter_mut().enumerate() {
-            scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, is_batch.then_some(index)))?;
+            scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, kind.index(index)))?;
         }
         self.find_ancestors(jobs.iter_mut()).await?;
         for _ in 0..ATTEMPTS {
@@ -110,8 +111,8 @@ impl EnqueueService {
                 let [job, ..] = rest else { break };
                 find_among(earlier, job);
                 self.plan(&known, job, header, now).map_err(|problem| match problem {
-                    Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
-                    Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
+                    Refusal::Invalid(problem) if kind == EnqueueKind::Batch => Refusal::Invalid(problem.in_job(index)),
+                    Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, kind.index(index)),
                     other => other,
                 })?;
             }
@@ -143,14 +144,14 @@ impl EnqueueService {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             let plan = |mut job| self.plan(&known, &mut job, &|_| None, now).map(|()| job);
             let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
-            let made = match planned {
-                Ok(job) => Ok((Box::new(job), known.version.clone())),
+            let prepared = match planned {
+                Ok(job) => PreparedCronJob::Job { job: Box::new(job), rules: known.version.clone() },
                 Err(problem) => {
                     tracing::warn!(cron = firing.cron.name, %problem, "the job of a cron was refused");
-                    Err("job_refused")
+                    PreparedCronJob::Skip(CronSkip::JobRefused)
                 }
             };
-            match self.store.fire_cron(firing, made).await? {
+            match self.store.fire_cron(firing, prepared).await? {
                 FireCronOutcome::Stale => self.rules.reload().await?,
                 done => return Ok(done),
             };
@@ -167,7 +168,13 @@ impl EnqueueService {
     }
 
     /// Assigns a job to its rule, and to the namespace and limits of its tenant.
-    pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+    pub(super) fn plan(
+        &self,
+        known: &KnownRules,
+        job: &mut NewJob,
+        header: Headers<'_>,
+        now: i64,
+    ) -> Result<(), Refusal> {
         let tenancy = &*self.tenancy;
         job.inherit_tenant(&tenancy.default_tenant);
         if job.tenant.is_none() {
@@ -190,7 +197,7 @@ impl EnqueueService {
         Ok(())
     }
 
-    fn assign(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+    fn assign(&self, known: &KnownRules, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
         let scope = self.store.scope();
         let Some(rule) = known.rules.of_type(&job.kind) else {
             job.assign(None, None);

@@ -1,6 +1,7 @@
 //! Fetches that wait (long polls). A fetch is answered when a job is available, when its time is
 //! over, or when the server stops.
 
+use super::wait_queues::Seen;
 use super::waiters::{Waiter, Waiters};
 use crate::store::{Error, Fetch, Leased, Store};
 use crate::telemetry::Waiting;
@@ -45,11 +46,11 @@ impl LongPolls {
         let mut leased = self.store.fetch(request.clone()).await?;
         let (mut counted, mut waited) = (None, Duration::ZERO);
         while leased.is_empty() {
-            let cannot_take = self.cannot_take(&waiter, &request, deadline, &mut leased).await?;
+            let seen = self.check_again(&waiter, &request, deadline, &mut leased).await?;
             if !leased.is_empty() {
                 break;
             }
-            waiter.rest(cannot_take);
+            waiter.rest(seen);
             counted.get_or_insert_with(|| self.waiting.one());
             let since = Instant::now();
             let is_turn = tokio::select! {
@@ -90,24 +91,24 @@ impl LongPolls {
         }
     }
 
-    /// Returns true if there are jobs that this fetch cannot have but others may, for example
-    /// because its worker gets no work. Then others must not wait behind it. Fetches once more
-    /// before that, because a job may have arrived since the last fetch.
-    async fn cannot_take(
+    /// Checks after an empty fetch if there are jobs for others, for example because the worker
+    /// gets no work. Then others must not wait behind it. Fetches once more, because a job may have
+    /// arrived since the last fetch.
+    async fn check_again(
         &self,
         waiter: &Waiter,
         request: &Fetch,
         deadline: Instant,
         leased: &mut Leased,
-    ) -> Result<bool, Error> {
+    ) -> Result<Seen, Error> {
         let held = waiter.held();
         // On an error, assume that there is nothing: the next signal repeats the check.
         if held.is_empty() || !self.store.have_runnable(&held).await.unwrap_or(false) {
-            return Ok(false);
+            return Ok(Seen::NoJobs);
         }
         if let Some(found) = self.look(request, deadline).await? {
             *leased = found;
         }
-        Ok(leased.is_empty())
+        Ok(if leased.is_empty() { Seen::JobsForOthers } else { Seen::NoJobs })
     }
 }

@@ -28,12 +28,20 @@ enum Standing {
     Passed,
 }
 
+/// The result of a check that found nothing for the waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    NoJobs,
+    /// There are jobs that the waiter cannot have, but others may.
+    JobsForOthers,
+}
+
 /// The position in a line; the smallest is the first.
-type Place = (Standing, u64);
+type LinePosition = (Standing, u64);
 
 #[derive(Debug, Default)]
 struct Line {
-    places: BTreeMap<Place, Ticket>,
+    places: BTreeMap<LinePosition, Ticket>,
     holder: Option<Ticket>,
     /// A signal arrived after the holder may have checked.
     again: bool,
@@ -43,7 +51,7 @@ struct Line {
 #[derive(Debug)]
 struct Entry {
     queues: Vec<Arc<str>>,
-    place: Place,
+    place: LinePosition,
 }
 
 /// The lines of all queues with waiters.
@@ -93,10 +101,12 @@ impl WaitQueues {
         queues.iter().filter(is_held).map(|queue| queue.to_string()).collect()
     }
 
-    /// Returns to waiting after a check that found nothing. `others_may` says that there are jobs
-    /// which this waiter cannot have but others may.
-    pub(super) fn rest(&mut self, ticket: Ticket, others_may: bool) -> Vec<Ticket> {
-        let place = if others_may { (Standing::Passed, self.number()) } else { (Standing::Idle, ticket) };
+    /// Returns to waiting after a check that found nothing for this waiter.
+    pub(super) fn rest(&mut self, ticket: Ticket, seen: Seen) -> Vec<Ticket> {
+        let place = match seen {
+            Seen::JobsForOthers => (Standing::Passed, self.number()),
+            Seen::NoJobs => (Standing::Idle, ticket),
+        };
         self.stand(ticket, place);
         let mut woken = Vec::new();
         for queue in self.held(ticket) {
@@ -105,7 +115,7 @@ impl WaitQueues {
             let again = std::mem::take(&mut line.again);
             let is_alone = line.places.values().next() == Some(&ticket);
             if !again {
-                if !others_may || is_alone || line.passes == 0 {
+                if seen == Seen::NoJobs || is_alone || line.passes == 0 {
                     continue;
                 }
                 line.passes -= 1;
@@ -147,7 +157,7 @@ impl WaitQueues {
         Some(first)
     }
 
-    fn stand(&mut self, ticket: Ticket, place: Place) {
+    fn stand(&mut self, ticket: Ticket, place: LinePosition) {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         for queue in &entry.queues {
             if let Some(line) = self.lines.get_mut(queue) {
@@ -175,7 +185,7 @@ mod tests {
         let mut lines = WaitQueues::default();
         let tickets = words.map(|word| lines.enter(&word.chars().map(String::from).collect::<Vec<_>>()));
         for ticket in tickets {
-            assert_eq!(lines.rest(ticket, false), NOBODY);
+            assert_eq!(lines.rest(ticket, Seen::NoJobs), NOBODY);
         }
         (lines, tickets)
     }
@@ -193,7 +203,7 @@ mod tests {
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.leave(a), [b]);
         assert_eq!(lines.leave(b), [c]);
-        assert_eq!(lines.rest(c, false), NOBODY, "the offer ends when nothing was found");
+        assert_eq!(lines.rest(c, Seen::NoJobs), NOBODY, "the offer ends when nothing was found");
         assert_eq!(lines.leave(c), NOBODY);
         assert!(lines.lines.is_empty() && lines.len() == 0, "all lines are removed");
     }
@@ -203,7 +213,7 @@ mod tests {
         let (mut lines, [a, _]) = waiting(["q", "q"]);
         for _ in 0..3 {
             assert_eq!(lines.signal("q"), Some(a));
-            assert_eq!(lines.rest(a, false), NOBODY);
+            assert_eq!(lines.rest(a, Seen::NoJobs), NOBODY);
         }
     }
 
@@ -212,12 +222,12 @@ mod tests {
         let (mut lines, [a, b]) = waiting(["q", "q"]);
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!((lines.signal("q"), lines.signal("q")), (None, None));
-        assert_eq!(lines.rest(a, false), [a]);
-        assert_eq!(lines.rest(a, false), NOBODY);
+        assert_eq!(lines.rest(a, Seen::NoJobs), [a]);
+        assert_eq!(lines.rest(a, Seen::NoJobs), NOBODY);
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.signal("q"), None);
         assert_eq!(lines.leave(a), [b], "they pass to the next if the first gets jobs");
-        assert_eq!(lines.rest(b, false), NOBODY);
+        assert_eq!(lines.rest(b, Seen::NoJobs), NOBODY);
     }
 
     #[test]
@@ -225,7 +235,7 @@ mod tests {
         let mut lines = WaitQueues::default();
         let a = lines.enter(&["q".to_owned(), "q".to_owned()]);
         assert_eq!(lines.signal("q"), None);
-        assert_eq!(lines.rest(a, false), [a]);
+        assert_eq!(lines.rest(a, Seen::NoJobs), [a]);
     }
 
     #[test]
@@ -234,36 +244,36 @@ mod tests {
         assert_eq!(lines.signal("r"), Some(a));
         assert_eq!(lines.signal("q"), Some(b));
         assert_eq!(lines.leave(b), NOBODY, "the only waiter left is checking already");
-        assert_eq!(lines.rest(a, false), [a], "but may have checked too early");
+        assert_eq!(lines.rest(a, Seen::NoJobs), [a], "but may have checked too early");
     }
 
     #[test]
     fn who_cannot_take_what_is_there_lets_others_pass() {
         let (mut lines, [a, b, c]) = waiting(["q", "q", "q"]);
         assert_eq!(lines.signal("q"), Some(a));
-        assert_eq!(lines.rest(a, true), [b]);
-        assert_eq!(lines.rest(b, true), [c]);
+        assert_eq!(lines.rest(a, Seen::JobsForOthers), [b]);
+        assert_eq!(lines.rest(b, Seen::JobsForOthers), [c]);
         assert_eq!(lines.leave(c), [a], "waiters that passed come after all others, in order");
-        assert_eq!(lines.rest(a, false), NOBODY);
+        assert_eq!(lines.rest(a, Seen::NoJobs), NOBODY);
         assert_eq!(lines.signal("q"), Some(a), "and regain their place when nothing was there");
-        assert_eq!(lines.rest(a, true), [b]);
+        assert_eq!(lines.rest(a, Seen::JobsForOthers), [b]);
         let d = lines.enter(&["q".to_owned()]);
-        assert_eq!(lines.rest(d, false), NOBODY);
-        assert_eq!(lines.rest(b, true), [d]);
+        assert_eq!(lines.rest(d, Seen::NoJobs), NOBODY);
+        assert_eq!(lines.rest(b, Seen::JobsForOthers), [d]);
     }
 
     #[test]
     fn an_offer_that_nobody_can_take_ends() {
         let (mut lines, tickets) = waiting(["q"; 40]);
         let mut looked = Vec::from_iter(lines.signal("q"));
-        while let [next] = lines.rest(looked[looked.len() - 1], true)[..] {
+        while let [next] = lines.rest(looked[looked.len() - 1], Seen::JobsForOthers)[..] {
             looked.push(next);
         }
         assert_eq!(looked, tickets[..1 + usize::from(MOST_PASSES)]);
         assert_eq!(lines.signal("q"), Some(tickets[17]), "the next signal continues where it ended");
         let (mut lines, [a]) = waiting(["q"]);
         assert_eq!(lines.signal("q"), Some(a));
-        assert_eq!(lines.rest(a, true), NOBODY, "a single waiter cannot pass the offer on");
+        assert_eq!(lines.rest(a, Seen::JobsForOthers), NOBODY, "a single waiter cannot pass the offer on");
     }
 
     #[test]

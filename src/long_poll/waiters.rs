@@ -1,7 +1,7 @@
 //! The fetches that wait in this process. They are woken when a job is available, and do not query
 //! Redis until then.
 
-use super::wait_queues::{Ticket, WaitQueues};
+use super::wait_queues::{Seen, Ticket, WaitQueues};
 use crate::store::Signal;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,9 +77,9 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// Returns to waiting after a check that found nothing; see [`WaitQueues::rest`].
-    pub(super) fn rest(&self, others_may: bool) {
+    pub(super) fn rest(&self, seen: Seen) {
         let mut shared = self.waiters.lock();
-        let woken = shared.lines.rest(self.ticket, others_may);
+        let woken = shared.lines.rest(self.ticket, seen);
         shared.wake(woken);
     }
 

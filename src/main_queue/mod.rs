@@ -15,8 +15,8 @@ mod source;
 
 pub use ojs::Ojs;
 pub use returns::GEM_LOCK_LIFE;
-pub use sidekiq::{Place, Sidekiq};
-pub use source::Source;
+pub use sidekiq::{RedisLocation, Sidekiq};
+pub use source::ImportSource;
 
 use crate::config::{KnownMainQueue, System};
 use crate::domain::plan::BUILTIN;

@@ -1,10 +1,10 @@
 //! Another OJS server as the main queue. Jobs are posted under their own ids, so the server
 //! recognises repetitions.
 
-use super::pace::Pace;
+use super::pace::DrainPace;
 use super::request_guard::RequestGuard;
 use crate::domain::plan::Closed;
-use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
+use crate::remote::{self, BatchOutcome, QueueState, Remote, Single, id_of};
 use crate::store::{DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, Returned, Store};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
@@ -39,23 +39,23 @@ pub struct Ojs {
     level: tokio::sync::Mutex<Option<u64>>,
     /// Serializes readings of queues, so that none is read twice.
     asking: tokio::sync::Mutex<()>,
-    looks: Mutex<HashMap<String, QueueReading>>,
+    looks: Mutex<HashMap<String, RemoteReading>>,
     /// Number of jobs that the server refused.
     refused: AtomicU64,
 }
 
 /// The last reading of a queue.
 #[derive(Clone, Default)]
-struct QueueReading {
+struct RemoteReading {
     at: Option<Instant>,
     state: QueueState,
     /// Number of jobs pushed since the reading.
     pushed: u64,
-    pace: Pace,
+    pace: DrainPace,
     taken: u64,
 }
 
-impl QueueReading {
+impl RemoteReading {
     fn is_fresh(&self) -> bool {
         let holds = if self.state.depth == 0 && !self.state.paused { POLL_EMPTY } else { POLL };
         self.at.is_some_and(|at| at.elapsed() < holds)
@@ -96,7 +96,7 @@ impl Ojs {
         let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
-                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(QueueReading::is_fresh)) {
+                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(RemoteReading::is_fresh)) {
                     let asked = self.looking.ask(self.remote.queue(&queue.queue, level, now)).await;
                     let state = match asked {
                         Ok(state) => state,
@@ -121,7 +121,7 @@ impl Ojs {
 
     fn fill(&self, queue: &mut Observation, now: i64, hindrance: Option<Closed>) {
         let look = self.looks(|looks| looks.get(&queue.queue).cloned()).unwrap_or_default();
-        let QueueReading { at, state, pushed, taken, .. } = look;
+        let RemoteReading { at, state, pushed, taken, .. } = look;
         let since = at.map_or(0, |at| at.elapsed().as_millis() as u64);
         queue.depth = state.depth + pushed;
         queue.active = state.active;
@@ -195,10 +195,10 @@ impl Ojs {
     async fn deliver(&self, rule: &str, entry: &OutboxEntry) -> Result<(), Error> {
         self.level(&self.posting).await?;
         let taken = match self.ask(self.remote.enqueue_batch(&entry.payloads)).await? {
-            Batch::Taken(ids) => ids,
+            BatchOutcome::Taken(ids) => ids,
             // Another process may have delivered it already.
-            Batch::None if !self.is_in_outbox(rule, entry).await? => return Ok(()),
-            Batch::None => Default::default(),
+            BatchOutcome::None if !self.is_in_outbox(rule, entry).await? => return Ok(()),
+            BatchOutcome::None => Default::default(),
         };
         let mut returned = Vec::new();
         // One at a time, to keep their order.
@@ -267,12 +267,12 @@ impl Ojs {
         self.destination.get_or_try_init(find).await
     }
 
-    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, QueueReading>) -> T) -> T {
+    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, RemoteReading>) -> T) -> T {
         // A panic cannot leave it inconsistent: each closure only makes a few assignments.
         act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn look(&self, queue: &str, act: impl FnOnce(&mut QueueReading)) {
+    fn look(&self, queue: &str, act: impl FnOnce(&mut RemoteReading)) {
         self.looks(|looks| {
             if looks.len() >= MOST_QUEUES && !looks.contains_key(queue) {
                 looks.clear();

@@ -2,13 +2,13 @@
 
 /// Computes the number of taken jobs from pushed and remaining ones.
 #[derive(Clone, Debug, Default)]
-pub struct Pace {
+pub struct DrainPace {
     depth: u64,
     pushed: u64,
     taken: u64,
 }
 
-impl Pace {
+impl DrainPace {
     /// Records that jobs were pushed.
     pub fn pushed(&mut self, jobs: u64) {
         self.pushed += jobs;
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn what_was_pushed_and_is_not_there_was_taken() {
-        let mut pace = Pace::default();
+        let mut pace = DrainPace::default();
         assert_eq!(pace.observe(5), 0);
         pace.pushed(10);
         assert_eq!(pace.observe(3), 12);

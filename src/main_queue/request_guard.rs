@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::remote::{Error, ErrorKind};
-use crate::weights::{Breaker, Pass, State};
+use crate::weights::{Breaker, BreakerState, Pass};
 use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ impl RequestGuard {
         let breaker = memory.breaker.state(self.clock.now_ms());
         let state = match (&memory.trouble, busy_ms, breaker) {
             (_, Some(_), _) => "busy",
-            (None, None, State::Closed) => "ok",
+            (None, None, BreakerState::Closed) => "ok",
             _ => "failing",
         };
         json!({

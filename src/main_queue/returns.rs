@@ -5,8 +5,8 @@
 //! has seen.
 
 use super::sidekiq::Sidekiq;
-use super::source::Source;
-use crate::store::{DeliveryRoute, Error, Restored, Target, Unstaged};
+use super::source::ImportSource;
+use crate::store::{DeliveryRoute, Error, ReleaseTarget, Restored, Unstaged};
 
 /// Lifetime in seconds of the locks of the gem sidekiq-fairplay. After a crash, the gem continues
 /// when they expire.
@@ -17,7 +17,7 @@ impl Sidekiq {
     /// outbox of their source. `owner` holds the gem's locks.
     pub async fn hand_back(
         &self,
-        source: &Source,
+        source: &ImportSource,
         owner: &str,
         token: &str,
         jobs: &[Restored],
@@ -28,7 +28,7 @@ impl Sidekiq {
 
     /// Moves the jobs in the outbox of a source back to it, for example after a crash. Returns
     /// false if `owner` does not hold the gem's locks.
-    pub async fn settle_returns(&self, source: &Source, owner: &str) -> Result<bool, Error> {
+    pub async fn settle_returns(&self, source: &ImportSource, owner: &str) -> Result<bool, Error> {
         if !self.has_outbox().await? {
             return Ok(true);
         }
@@ -48,7 +48,7 @@ impl Sidekiq {
     }
 
     /// Returns true if jobs are on their way back to a source.
-    pub async fn has_returns(&self, source: &Source) -> Result<bool, Error> {
+    pub async fn has_returns(&self, source: &ImportSource) -> Result<bool, Error> {
         Ok(self.has_outbox().await? && !self.store.outbox(&self.source_name(source)).await?.is_empty())
     }
 
@@ -56,15 +56,15 @@ impl Sidekiq {
         Ok(matches!(self.destination().await?.route, DeliveryRoute::Outbox { .. }))
     }
 
-    fn source_name(&self, source: &Source) -> String {
+    fn source_name(&self, source: &ImportSource) -> String {
         format!("{}:{}", self.name(), source.name())
     }
 
-    fn target(&self, source: &Source, owner: &str) -> Target {
+    fn target(&self, source: &ImportSource, owner: &str) -> ReleaseTarget {
         let name = self.source_name(source);
         match source {
-            Source::Queue(queue) => self.redis.queue_target(name, queue),
-            Source::Fairplay(class) => self.redis.fairplay_target(name, class, owner, GEM_LOCK_LIFE),
+            ImportSource::Queue(queue) => self.redis.queue_target(name, queue),
+            ImportSource::Fairplay(class) => self.redis.fairplay_target(name, class, owner, GEM_LOCK_LIFE),
         }
     }
 }

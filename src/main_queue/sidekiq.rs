@@ -1,6 +1,6 @@
 //! An existing Sidekiq as the main queue: its workers remain unchanged and find jobs in its queues.
 
-use super::pace::Pace;
+use super::pace::DrainPace;
 use crate::domain::json;
 use crate::domain::plan::Closed;
 use crate::store::{
@@ -27,12 +27,12 @@ pub struct Sidekiq {
     pub(super) store: Store,
     pub(super) redis: store::Sidekiq,
     /// The location of its Redis relative to ours, according to the configuration.
-    place: Place,
+    place: RedisLocation,
     /// The queue from which jobs are imported.
     staging_queue: Option<String>,
     destination: OnceCell<Destination>,
     crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
-    paces: Mutex<HashMap<String, Pace>>,
+    paces: Mutex<HashMap<String, DrainPace>>,
     unserved: Mutex<HashSet<String>>,
     /// Unsupported versions for which a warning was logged.
     untried: Mutex<HashSet<String>>,
@@ -40,7 +40,7 @@ pub struct Sidekiq {
 
 /// The location of a Sidekiq's Redis relative to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RedisLocation {
     Here,
     Database { theirs: u32, ours: u32 },
     Elsewhere,
@@ -52,7 +52,7 @@ impl Sidekiq {
         name: &str,
         store: Store,
         redis: store::Sidekiq,
-        place: Place,
+        place: RedisLocation,
         staging_queue: Option<String>,
     ) -> Sidekiq {
         Sidekiq {
@@ -149,7 +149,7 @@ impl Sidekiq {
     /// Returns the number of jobs in the first entries of a rule's outbox.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         match self.place {
-            Place::Here => Ok(0),
+            RedisLocation::Here => Ok(0),
             _ => Ok(self.store.outbox(rule).await?.iter().map(|entry| entry.payloads.len() as u64).sum()),
         }
     }
@@ -162,8 +162,8 @@ impl Sidekiq {
     pub(super) async fn destination(&self) -> Result<&Destination, Error> {
         let find = async || {
             let route = match self.place {
-                Place::Here => DeliveryRoute::Here,
-                Place::Database { theirs, ours } => match self.store.can_select(theirs).await {
+                RedisLocation::Here => DeliveryRoute::Here,
+                RedisLocation::Database { theirs, ours } => match self.store.can_select(theirs).await {
                     Ok(()) => DeliveryRoute::Database { theirs, ours },
                     Err(Error::Backend(reason)) => {
                         let main_queue = &self.name;
@@ -176,7 +176,7 @@ impl Sidekiq {
                     }
                     Err(error) => return Err(error),
                 },
-                Place::Elsewhere => DeliveryRoute::Outbox { origin: self.store.origin().await? },
+                RedisLocation::Elsewhere => DeliveryRoute::Outbox { origin: self.store.origin().await? },
             };
             let (name, prefix) = (self.name.clone(), self.redis.prefix().to_owned());
             Ok(Destination { name, prefix, route })
@@ -196,7 +196,7 @@ impl Sidekiq {
         Ok(known)
     }
 
-    fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut Pace) -> T) -> T {
+    fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut DrainPace) -> T) -> T {
         // A panic cannot leave it inconsistent: each closure only makes a few additions.
         let mut paces = self.paces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if paces.len() >= MOST_QUEUES && !paces.contains_key(queue) {

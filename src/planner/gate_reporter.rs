@@ -15,6 +15,15 @@ const BETWEEN_REPORTS_MS: i64 = 60_000;
 /// choose the names of queues, so the map would grow without bound.
 const MOST_QUEUES: usize = 1000;
 
+/// The queues that a round read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueuesRead {
+    /// All queues with staged jobs.
+    All,
+    /// Some of them, because the rule has more than one round reads.
+    Some,
+}
+
 /// The observed and the reported states of one rule's gates.
 #[derive(Debug, Default)]
 pub struct GateReporter {
@@ -93,8 +102,8 @@ impl GateReporter {
     /// Forgets queues that a round did not read. If the round read all queues with staged jobs, the
     /// other gates hold nothing back: those that were reported as closed are kept until their
     /// opening is reported.
-    pub fn keep(&mut self, is_read: impl Fn(&str) -> bool, reads_all: bool) {
-        if !reads_all && self.gates.len() <= MOST_QUEUES {
+    pub fn keep(&mut self, is_read: impl Fn(&str) -> bool, read: QueuesRead) {
+        if read == QueuesRead::Some && self.gates.len() <= MOST_QUEUES {
             return;
         }
         self.gates.retain(|queue, gate| {
@@ -102,7 +111,7 @@ impl GateReporter {
             if !is_read {
                 gate.closed = None;
             }
-            is_read || (reads_all && gate.is_reported_closed)
+            is_read || (read == QueuesRead::All && gate.is_reported_closed)
         });
     }
 
@@ -222,10 +231,10 @@ mod tests {
         let mut reporter = GateReporter::default();
         assert!(reporter.is_news("a", state(true), 0) && reporter.is_news("b", state(true), 0));
         assert!(!reporter.is_news("c", None, 0));
-        reporter.keep(|queue| queue == "b", true);
+        reporter.keep(|queue| queue == "b", QueuesRead::All);
         assert_eq!(reporter.gates.len(), 2);
         assert_eq!(reporter.overdue(60_000), [("a".to_owned(), None)]);
-        reporter.keep(|queue| queue == "b", true);
+        reporter.keep(|queue| queue == "b", QueuesRead::All);
         assert_eq!(reporter.gates.len(), 1);
         assert_eq!(reporter.reported_closed(), ["b"]);
     }
@@ -234,11 +243,11 @@ mod tests {
     fn a_bounded_number_of_queues_is_remembered() {
         let mut reporter = GateReporter::default();
         for number in 0..=MOST_QUEUES {
-            reporter.keep(|_| false, false);
+            reporter.keep(|_| false, QueuesRead::Some);
             assert!(reporter.is_news(&number.to_string(), state(true), 0));
             assert_eq!(reporter.gates.len(), number + 1);
         }
-        reporter.keep(|_| false, false);
+        reporter.keep(|_| false, QueuesRead::Some);
         assert_eq!(reporter.gates.len(), 0);
     }
 }

@@ -4,10 +4,10 @@ use super::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{ServedTenant, TenantCounts};
 use crate::domain::escape::{escape, unescape};
-use crate::domain::fairness::{FairQueue, Tenant};
+use crate::domain::fairness::{FairQueue, TenantTime};
 use crate::domain::plan::Batch;
 use crate::domain::tenant::Weight;
-use crate::store::{Error, Observation, PriorityLevel, Served};
+use crate::store::{Error, Observation, PriorityLevel, PromotedTenant};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -93,13 +93,13 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         let mut picks = Vec::new();
         let mut own = TenantCounts::default();
         if wanted > 0 {
-            let survey = registry.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
+            let survey = registry.store().next_tenants(name, &queue.queue, SURVEYED).await?;
             picks = foresee_all(&survey.levels, wanted.min(MOST));
             let surveyed = survey.levels.iter().flat_map(|level| &level.tenants);
             let weights: HashMap<&str, Weight> = surveyed.map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
             for tenant in &picks {
                 let weight = weights.get(tenant.as_str()).copied().unwrap_or_default();
-                let served = Served { tenant: tenant.clone(), weight, jobs: 1 };
+                let served = PromotedTenant { tenant: tenant.clone(), weight, jobs: 1 };
                 own.add(served.clone());
                 tenants.add(served);
             }
@@ -149,7 +149,10 @@ fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
     let waiting = level.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
         // Escaped like the names that scripts compare, so that ties are broken in the same way.
-        Some((escape(&tenant.name), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
+        Some((
+            escape(&tenant.name),
+            TenantTime { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged },
+        ))
     });
     // Leavers have no names here, only a time and a weight, which may be the sum of many.
     let leaving = level.leavers.iter().enumerate().flat_map(|(number, leaver)| {
@@ -158,7 +161,7 @@ fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
         (0..parts).map(move |part| {
             let weight = Weight::from_thousandths((leaver.weight - part * heaviest).min(heaviest) as u32);
             let name = format!("\u{0}{number}.{part}");
-            (name, Tenant { start: leaver.start, weight: Weight::HELD, share: weight, jobs: 0 })
+            (name, TenantTime { start: leaver.start, weight: Weight::HELD, share: weight, jobs: 0 })
         })
     });
     let mut queue = FairQueue::restore(level.clock, level.total_weight, waiting.chain(leaving));

@@ -1,7 +1,7 @@
 //! Recent promotions: webhook requests contain the number of jobs promoted for each tenant in the
 //! last minute.
 
-use crate::store::Served;
+use crate::store::PromotedTenant;
 use std::collections::{HashMap, VecDeque};
 
 /// Length of the window, in milliseconds.
@@ -15,12 +15,12 @@ const MOST_NAMED: usize = 20_000;
 #[derive(Debug, Default)]
 pub struct PromotionWindow {
     /// Time and served tenants of each round, the oldest first.
-    rounds: VecDeque<(i64, Vec<Served>)>,
+    rounds: VecDeque<(i64, Vec<PromotedTenant>)>,
 }
 
 impl PromotionWindow {
     /// Adds a round, and drops rounds that are too old or too many.
-    pub fn note(&mut self, at: i64, served: &[Served]) {
+    pub fn note(&mut self, at: i64, served: &[PromotedTenant]) {
         if served.is_empty() {
             return;
         }
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
     use crate::domain::tenant::Weight;
 
-    fn served(tenant: &str, jobs: u64) -> Served {
-        Served { tenant: tenant.to_owned(), weight: Weight::ONE, jobs }
+    fn served(tenant: &str, jobs: u64) -> PromotedTenant {
+        PromotedTenant { tenant: tenant.to_owned(), weight: Weight::ONE, jobs }
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         let mut recent = PromotionWindow::default();
         (0..MOST_ROUNDS + 5).for_each(|_| recent.note(0, &[served("a", 1)]));
         assert_eq!(recent.jobs(0), HashMap::from([("a", MOST_ROUNDS as u64)]));
-        let crowd: Vec<Served> = (0..MOST_NAMED).map(|number| served(&format!("t{number}"), 1)).collect();
+        let crowd: Vec<PromotedTenant> = (0..MOST_NAMED).map(|number| served(&format!("t{number}"), 1)).collect();
         recent.note(0, &crowd);
         assert_eq!((recent.rounds.len(), recent.named()), (1, MOST_NAMED));
     }

@@ -1,7 +1,7 @@
 //! Pending requests to a rule's weights webhook.
 
 use crate::store::{RecentAttempts, StagedTenant};
-use crate::weights::{self, Ask, Source};
+use crate::weights::{self, Ask, WebhookSource};
 use futures_util::future::select_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,16 @@ use tokio::task::JoinHandle;
 /// Maximum number of pending requests of one kind.
 const MOST_ASKING: usize = 8;
 /// Time for which a round waits for an answer before it checks for other work.
-const GLANCE: Duration = Duration::from_millis(20);
+pub(super) const GLANCE: Duration = Duration::from_millis(20);
+
+/// The kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QuestionKind {
+    /// About tenants that continue to be served.
+    Known,
+    /// About tenants of unknown weight, which wait for the answer.
+    Unknown,
+}
 
 /// A request about tenants of one main queue.
 pub(super) struct Question {
@@ -19,7 +28,13 @@ pub(super) struct Question {
     /// The tenants of unknown weight that it is about. Empty if it is about tenants that continue
     /// to be served.
     pub unknown: Vec<StagedTenant>,
-    answer: JoinHandle<weights::Answer>,
+    answer: JoinHandle<weights::WebhookAnswer>,
+}
+
+impl Question {
+    fn kind(&self) -> QuestionKind {
+        if self.unknown.is_empty() { QuestionKind::Known } else { QuestionKind::Unknown }
+    }
 }
 
 /// All pending requests: at most one of each kind per main queue.
@@ -33,27 +48,26 @@ impl Questions {
     }
 
     /// Returns true if another request of this kind may be sent for a main queue.
-    pub fn may_ask(&self, queue: &str, about_unknown: bool) -> bool {
-        let is_alike = |question: &&Question| question.unknown.is_empty() != about_unknown;
+    pub fn may_ask(&self, queue: &str, kind: QuestionKind) -> bool {
+        let is_alike = |question: &&Question| question.kind() == kind;
         let alike = || self.0.iter().filter(is_alike);
         alike().count() < MOST_ASKING && alike().all(|question| question.queue != queue)
     }
 
     /// Sends a request to the webhook; `unknown` are the tenants that are not promoted before the
     /// answer.
-    pub fn send(&mut self, source: Arc<Source>, ask: Ask, unknown: Vec<StagedTenant>) {
+    pub fn send(&mut self, source: Arc<WebhookSource>, ask: Ask, unknown: Vec<StagedTenant>) {
         let queue = ask.queue.clone();
         let answer = tokio::spawn(async move { source.ask(ask).await });
         self.0.push(Question { queue, unknown, answer });
     }
 
-    /// Returns a finished request, waiting up to `GLANCE` if the caller has time. It has no answer
-    /// if the process stops.
-    pub async fn next_answer(&mut self, has_time: bool) -> Option<(Question, Option<weights::Answer>)> {
+    /// Returns a finished request, waiting for one at most `patience`. It has no answer if the
+    /// process stops.
+    pub async fn next_answer(&mut self, patience: Duration) -> Option<(Question, Option<weights::WebhookAnswer>)> {
         if self.is_empty() {
             return None;
         }
-        let patience = if has_time { GLANCE } else { Duration::ZERO };
         let answers = self.0.iter_mut().map(|question| &mut question.answer);
         let (answer, place, _) = tokio::time::timeout(patience, select_all(answers)).await.ok()?;
         Some((self.0.remove(place), answer.ok()))
@@ -74,9 +88,9 @@ pub(super) fn describe(
     working: Working,
     now: i64,
     promoted: &HashMap<&str, u64>,
-) -> weights::Tenant {
+) -> weights::AskedTenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
-    weights::Tenant {
+    weights::AskedTenant {
         pending: Some(tenant.staged),
         oldest_age_ms: tenant.oldest.map(age),
         active: working.active,
@@ -84,6 +98,6 @@ pub(super) fn describe(
         avg_runtime_ms: working.lately.and_then(|lately| lately.runtime_ms),
         promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
         weight: (!tenant.is_unknown).then_some(tenant.weight),
-        ..weights::Tenant::named(&tenant.name)
+        ..weights::AskedTenant::named(&tenant.name)
     }
 }

@@ -10,7 +10,7 @@ use crate::main_queue::{MainQueue, MainQueues};
 use crate::rules::Rulebook;
 use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::{Metrics, ShadowMetrics};
-use crate::weights::{self, Source};
+use crate::weights::{self, WebhookSource};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -152,11 +152,11 @@ impl RunnerRegistry {
     }
 
     /// Returns the weight source of a rule, if it has a webhook.
-    pub fn source(&self, rule: &Rule) -> Result<Option<Arc<Source>>, Error> {
+    pub fn source(&self, rule: &Rule) -> Result<Option<Arc<WebhookSource>>, Error> {
         let Some(webhook) = &rule.weights.webhook else { return Ok(None) };
         let secret = webhook.secret_env.as_deref().and_then(|name| std::env::var(name).ok()).map(Secret::new);
         let (clock, metrics) = (self.inner.store.clock().clone(), self.inner.metrics.weights.clone());
-        let source = Source::new(rule, secret, self.http()?, clock, metrics);
+        let source = WebhookSource::new(rule, secret, self.http()?, clock, metrics);
         Ok(source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new))
     }
 

@@ -2,9 +2,9 @@
 
 use super::WebhookState;
 use super::tenant_counts::{ServedTenant, TenantCounts};
-use crate::domain::plan::Rule;
+use crate::domain::plan::{Closed, Rule};
 use crate::domain::time::rfc3339;
-use crate::store::Served;
+use crate::store::PromotedTenant;
 use serde_json::{Value, json};
 
 /// Maximum number of tenants that a report lists; the rest are only counted.
@@ -34,6 +34,37 @@ impl RoundOutcome {
     }
 }
 
+/// The reason for which a round promoted nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundReason {
+    /// The gate of a main queue is closed.
+    Gate(Closed),
+    /// All waiting tenants are held.
+    Hold,
+    /// The batch of the interval is promoted already.
+    BatchSpent,
+    /// The main queues have enough jobs.
+    EnoughQueued,
+    /// The store failed.
+    Store,
+    /// The main queue of another system failed.
+    MainQueue,
+}
+
+impl RoundReason {
+    /// Returns the name used in API answers and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            RoundReason::Gate(closed) => closed.name(),
+            RoundReason::Hold => "hold",
+            RoundReason::BatchSpent => "batch_spent",
+            RoundReason::EnoughQueued => "enough_queued",
+            RoundReason::Store => "store",
+            RoundReason::MainQueue => "main_queue",
+        }
+    }
+}
+
 /// The report of a round.
 #[derive(Clone, Debug)]
 pub struct RoundReport {
@@ -42,7 +73,7 @@ pub struct RoundReport {
     pub at: i64,
     pub outcome: RoundOutcome,
     /// The reason for which it promoted nothing.
-    pub reason: Option<&'static str>,
+    pub reason: Option<RoundReason>,
     /// The error message, if it failed.
     pub error: Option<String>,
     pub scheduled: bool,
@@ -87,7 +118,7 @@ impl RoundReport {
 
     /// Returns the report as it is stored and as API answers contain it.
     pub fn to_json(&self) -> Value {
-        let mut served: Vec<&Served> = self.served.served().iter().collect();
+        let mut served: Vec<&PromotedTenant> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
         let served: Vec<ServedTenant> = served.into_iter().take(MOST_NAMED).map(ServedTenant::from).collect();
         json!({
@@ -95,7 +126,7 @@ impl RoundReport {
             "round": self.round,
             "at": rfc3339(self.at),
             "outcome": self.outcome.name(),
-            "reason": self.reason,
+            "reason": self.reason.map(RoundReason::name),
             "error": self.error,
             "scheduled": self.scheduled,
             "latency_ms": self.latency_ms,

@@ -1,14 +1,14 @@
 //! Runs the rounds of one rule under its lock: gate, weights, promotion, report.
 
 use super::drain_rates::DrainRates;
-use super::gate_reporter::GateReporter;
+use super::gate_reporter::{GateReporter, QueuesRead};
 use super::low_water_poller::LowWaterPoller;
 use super::round_attempt::RoundAttempt;
 use super::round_state::{RoundState, in_turn};
 use super::weight_sync::WeightSync;
-use super::{FailureReporter, RoundOutcome, RoundReport};
+use super::{FailureReporter, RoundOutcome, RoundReason, RoundReport};
 use crate::domain::cron::Cron;
-use crate::domain::plan::{Batch, LatencyGoal, Pace, Rule};
+use crate::domain::plan::{Batch, Closed, LatencyGoal, Pace, Rule};
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
@@ -193,7 +193,7 @@ impl RoundRunner {
         // Record the promoted jobs, whatever went wrong.
         let failure = outcome.and_then(Result::err);
         if let Some(error) = &failure {
-            let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
+            let reason = if self.rule.is_builtin() { RoundReason::Store } else { RoundReason::MainQueue };
             (state.report.outcome, state.report.reason) = (RoundOutcome::Failed, Some(reason));
             state.report.error = Some(error.reason());
         }
@@ -218,15 +218,14 @@ impl RoundRunner {
         let mut promoted = self.promote_each(state, &round.queues, round.now, why).await?;
         // Tenants of unknown weight follow after the webhook's answers, several hundred with each.
         while state.lacks_known && state.left > 0 && !state.lost {
-            let is_stuck = promoted == 0;
-            let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
+            let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, promoted).await?;
             let Some((now, queues)) = waited else { break };
             promoted = self.promote_each(state, &queues, now, why).await?;
         }
         if state.lost {
             return Ok(());
         }
-        self.weight_sync.settle(&self.store, &self.rule, round, false).await
+        self.weight_sync.settle(&self.store, &self.rule, round).await
     }
 
     /// Promotes as many jobs as the main queues accept, according to their state at `now`. Returns
@@ -264,7 +263,7 @@ impl RoundRunner {
         state.marks.retain(|earlier| earlier.queue != mark.queue);
         state.marks.push(mark);
         if let Some(closed) = gate.closed {
-            state.report.reason = state.report.reason.or(Some(closed.name()));
+            state.report.reason = state.report.reason.or(Some(RoundReason::Gate(closed)));
             return Ok(());
         }
         let mut want = wanted.min(gate.room).min(queue.staged);
@@ -276,7 +275,7 @@ impl RoundRunner {
                 Promoted::Jobs { promoted, tenants, more, .. } => {
                     state.report.promoted += promoted;
                     if promoted == 0 {
-                        state.report.reason = Some("hold");
+                        state.report.reason = Some(RoundReason::Hold);
                     }
                     tenants.into_iter().for_each(|served| state.report.served.add(served));
                     state.left = state.left.saturating_sub(promoted);
@@ -286,11 +285,11 @@ impl RoundRunner {
                 }
                 Promoted::Lost => state.lost = true,
                 Promoted::Closed(closed) => {
-                    state.report.reason = Some(closed.name());
+                    state.report.reason = Some(RoundReason::Gate(closed));
                     want = 0;
                 }
                 Promoted::Paused => {
-                    state.report.reason = Some("paused");
+                    state.report.reason = Some(RoundReason::Gate(Closed::Paused));
                     want = 0;
                 }
             }
@@ -331,7 +330,7 @@ impl RoundRunner {
     async fn finish(&mut self, state: RoundState<'_>, started: Instant) -> Result<RoundReport, Error> {
         let round = state.round;
         let is_read = |name: &str| round.queues.iter().any(|queue| queue.queue == name);
-        self.gates.lock().await.keep(is_read, !self.has_many_queues);
+        self.gates.lock().await.keep(is_read, if self.has_many_queues { QueuesRead::Some } else { QueuesRead::All });
         let (mut report, marks) = state.end();
         self.watch.set(Some(&marks));
         report.webhook = self.weight_sync.webhook(&self.store, &self.rule, round.now);
@@ -349,7 +348,7 @@ impl RoundRunner {
 
     fn count(&self, report: &RoundReport) {
         let name = &self.rule.name;
-        self.metrics.round(name, report.outcome.name(), report.reason, report.duration_ms / 1e3);
+        self.metrics.round(name, report.outcome.name(), report.reason.map(RoundReason::name), report.duration_ms / 1e3);
         report.served.served().iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
     }
 

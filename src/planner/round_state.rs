@@ -1,6 +1,6 @@
 //! The state of a round in progress: the rest of its batch and its outcome so far.
 
-use super::{RoundOutcome, RoundReport};
+use super::{RoundOutcome, RoundReason, RoundReport};
 use crate::domain::plan::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 
@@ -43,9 +43,9 @@ impl RoundState<'_> {
             (report.outcome, report.reason) = (RoundOutcome::Promoted, None);
         } else if report.reason.is_none() {
             report.reason = Some(match self.left {
-                _ if self.held => "hold",
-                0 => "batch_spent",
-                _ => "enough_queued",
+                _ if self.held => RoundReason::Hold,
+                0 => RoundReason::BatchSpent,
+                _ => RoundReason::EnoughQueued,
             });
         }
         (report, self.marks)
@@ -67,12 +67,13 @@ pub(super) fn in_turn(queues: &[Observation], round: u64) -> Vec<(&Observation, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::plan::Closed;
 
     #[test]
     fn a_round_that_promotes_nothing_says_why() {
         let mut rule = Rule::new("r", &["*"]);
         rule.batch = Batch::Jobs(5);
-        let reason = |room: u64, held: bool, seen: Option<&'static str>| {
+        let reason = |room: u64, held: bool, seen: Option<RoundReason>| {
             let queues = vec![Observation { depth: 1, ..Observation::default() }];
             let (token, now) = (String::new(), 0);
             let round = Round { token, number: 1, scheduled: false, room, due: 0, now, queues };
@@ -80,9 +81,10 @@ mod tests {
             (state.held, state.report.reason) = (held, seen);
             state.end().0.reason
         };
-        assert_eq!(reason(5, false, None), Some("enough_queued"));
-        assert_eq!(reason(0, false, None), Some("batch_spent"));
-        assert_eq!(reason(5, true, None), Some("hold"));
-        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "the reason of the closed gate");
+        assert_eq!(reason(5, false, None), Some(RoundReason::EnoughQueued));
+        assert_eq!(reason(0, false, None), Some(RoundReason::BatchSpent));
+        assert_eq!(reason(5, true, None), Some(RoundReason::Hold));
+        let closed = Some(RoundReason::Gate(Closed::Depth));
+        assert_eq!(reason(5, false, closed), closed, "the reason of the closed gate");
     }
 }

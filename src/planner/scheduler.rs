@@ -2,7 +2,7 @@
 
 use super::RunnerRegistry;
 use super::round_attempt::RoundAttempt;
-use crate::rules::{Known, run_per_rule};
+use crate::rules::{KnownRules, run_per_rule};
 use crate::store::{Error, Signal, Why};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
@@ -40,7 +40,7 @@ impl Planner {
 
     /// Returns the names of the rules to plan. A rule in shadow is one of them, because it may have
     /// jobs that were staged before.
-    fn wanted(&self, known: &Known) -> Vec<String> {
+    fn wanted(&self, known: &KnownRules) -> Vec<String> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
         ours.map(|rule| &rule.name).chain(known.draining.iter().map(|(name, _)| name)).cloned().collect()
     }

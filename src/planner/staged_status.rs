@@ -2,13 +2,14 @@
 //! its tenant.
 
 use super::RunnerRegistry;
+use crate::domain::plan::Closed;
 use crate::store::{Error, StagedTenant};
 
 /// The reasons why a staged job is not promoted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedStatus {
     /// The reason why rounds promote nothing into the queue, if they do not.
-    closed: Option<&'static str>,
+    closed: Option<Closed>,
     tenant: TenantState,
 }
 
@@ -56,17 +57,17 @@ impl StagedStatus {
         let Some(rule) = registry.rules().known().await?.find(rule) else { return Ok(None) };
         let status = registry.status(&rule).await?;
         let seen = status.queues.iter().find(|seen| seen.queue == queue);
-        let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed).map(|closed| closed.name());
+        let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed);
         let names = [tenant.to_owned()];
         let tenants = registry.store().tenants(&rule.name, queue, &names).await?;
         Ok(Some(StagedStatus {
-            closed: if status.paused { Some("paused") } else { closed },
+            closed: if status.paused { Some(Closed::Paused) } else { closed },
             tenant: TenantState::of(tenants.first()),
         }))
     }
 
     /// Returns the reason why rounds promote nothing into the queue, if they do not.
-    pub fn closed(&self) -> Option<&'static str> {
+    pub fn closed(&self) -> Option<Closed> {
         self.closed
     }
 

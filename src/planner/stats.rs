@@ -1,10 +1,11 @@
 //! The statistics of a rule, for API answers and metrics.
 
-use super::{RunnerRegistry, scheduler};
+use super::{RoundReason, RunnerRegistry, scheduler};
 use crate::config::redact;
 use crate::domain::fairness::{jain_index, lag, wait_bound};
-use crate::domain::plan::{Gate, Rule};
+use crate::domain::plan::{Closed, Gate, Rule};
 use crate::domain::time::{At, rfc3339};
+use crate::rules::RuleSource;
 use crate::store::{Error, Observation, PriorityLevel, RuleStatus, ShadowRecord, StagedTenant, StagedTenants};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ impl RuleStats {
         let known = registry.rules().known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let draining = known.is_draining(name);
-        let source = known.source(name).map_or("removed", crate::rules::Source::name);
+        let source = known.source(name).map_or("removed", RuleSource::name);
         let store = registry.store();
         let status = registry.status(&rule).await?;
         let mut surveys = Vec::new();
@@ -101,15 +102,15 @@ impl RuleStats {
     }
 
     /// Returns the reason of the first closed gate.
-    fn closed(&self) -> Option<&'static str> {
+    fn closed(&self) -> Option<Closed> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
-        if self.status.paused { Some("paused") } else { closed.map(|closed| closed.name()) }
+        if self.status.paused { Some(Closed::Paused) } else { closed }
     }
 
     /// Returns the current problem with the main queue, or that of the last round.
     fn trouble(&self) -> Option<String> {
         let in_round = || {
-            let last = self.rounds.first().filter(|round| round["reason"] == "main_queue")?;
+            let last = self.rounds.first().filter(|round| round["reason"] == RoundReason::MainQueue.name())?;
             last["error"].as_str().map(str::to_owned)
         };
         let on_the_way =
@@ -224,7 +225,7 @@ impl RuleStats {
             },
             "gate": {
                 "open": self.closed().is_none(),
-                "reason": self.closed(),
+                "reason": self.closed().map(Closed::name),
                 "latency_threshold_ms": rule.latency_threshold,
                 "max_depth": rule.max_depth,
             },
@@ -260,7 +261,7 @@ impl RuleStats {
             "active": queue.active,
             "processes": queue.processes,
             "open": gate.closed.is_none(),
-            "reason": gate.closed.map(|closed| closed.name()),
+            "reason": gate.closed.map(Closed::name),
         })
     }
 }

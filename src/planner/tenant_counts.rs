@@ -1,6 +1,6 @@
 //! Numbers of jobs by tenant.
 
-use crate::store::Served;
+use crate::store::PromotedTenant;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -9,14 +9,14 @@ use std::collections::HashMap;
 /// tenant, because a round may serve tens of thousands.
 #[derive(Clone, Debug, Default)]
 pub struct TenantCounts {
-    served: Vec<Served>,
+    served: Vec<PromotedTenant>,
     /// The index of each tenant in `served`.
     places: HashMap<String, usize>,
 }
 
 impl TenantCounts {
     /// Adds jobs of a tenant. The last weight replaces earlier ones.
-    pub fn add(&mut self, more: Served) {
+    pub fn add(&mut self, more: PromotedTenant) {
         match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {
             Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
             None => {
@@ -27,7 +27,7 @@ impl TenantCounts {
     }
 
     /// Returns all tenants in the order in which they were first served.
-    pub fn served(&self) -> &[Served] {
+    pub fn served(&self) -> &[PromotedTenant] {
         &self.served
     }
 
@@ -46,8 +46,8 @@ pub struct ServedTenant {
     pub weight: f64,
 }
 
-impl From<&Served> for ServedTenant {
-    fn from(served: &Served) -> Self {
+impl From<&PromotedTenant> for ServedTenant {
+    fn from(served: &PromotedTenant) -> Self {
         ServedTenant { tenant_id: served.tenant.clone(), jobs: served.jobs, weight: served.weight.as_f64() }
     }
 }

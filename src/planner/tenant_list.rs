@@ -14,7 +14,7 @@ const PORTION: usize = 1000;
 
 /// The order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum TenantOrder {
     /// Most staged jobs first.
     #[default]
     Pending,
@@ -25,14 +25,14 @@ pub enum Order {
     Name,
 }
 
-impl Order {
+impl TenantOrder {
     /// Parses the name of an order.
-    pub fn from_name(name: &str) -> Option<Order> {
+    pub fn from_name(name: &str) -> Option<TenantOrder> {
         Some(match name {
-            "pending" => Order::Pending,
-            "oldest" => Order::Oldest,
-            "weight" => Order::Weight,
-            "name" => Order::Name,
+            "pending" => TenantOrder::Pending,
+            "oldest" => TenantOrder::Oldest,
+            "weight" => TenantOrder::Weight,
+            "name" => TenantOrder::Name,
             _ => return None,
         })
     }
@@ -87,7 +87,7 @@ struct Whole {
 
 impl TenantList {
     /// Reads the tenants of a rule. Returns `None` if there is no such rule.
-    pub async fn read(registry: &RunnerRegistry, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
+    pub async fn read(registry: &RunnerRegistry, name: &str, order: TenantOrder) -> Result<Option<TenantList>, Error> {
         let known = registry.rules().known().await?;
         if !known.has(name) {
             return Ok(None);
@@ -118,13 +118,13 @@ impl TenantList {
         Ok(Some(list))
     }
 
-    fn sort(&mut self, order: Order) {
+    fn sort(&mut self, order: TenantOrder) {
         self.tenants.sort_by(|(_, left), (_, right)| {
             let by = match order {
-                Order::Pending => right.staged.cmp(&left.staged),
-                Order::Oldest => left.oldest.unwrap_or(i64::MAX).cmp(&right.oldest.unwrap_or(i64::MAX)),
-                Order::Weight => right.weight.cmp(&left.weight),
-                Order::Name => std::cmp::Ordering::Equal,
+                TenantOrder::Pending => right.staged.cmp(&left.staged),
+                TenantOrder::Oldest => left.oldest.unwrap_or(i64::MAX).cmp(&right.oldest.unwrap_or(i64::MAX)),
+                TenantOrder::Weight => right.weight.cmp(&left.weight),
+                TenantOrder::Name => std::cmp::Ordering::Equal,
             };
             by.then_with(|| left.name.cmp(&right.name))
         });

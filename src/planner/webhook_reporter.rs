@@ -5,7 +5,7 @@ use super::{FailureReporter, Notice};
 use crate::domain::json;
 use crate::domain::plan::Rule;
 use crate::store::{Error, Store};
-use crate::weights::{Answer, Doubt, Fallback};
+use crate::weights::{Doubt, Fallback, WebhookAnswer};
 use serde_json::Value;
 
 /// Number of doubtful answers in a row before a report, if the webhook has given good ones: it may
@@ -40,7 +40,7 @@ impl WebhookReporter {
         &mut self,
         store: &Store,
         rule: &Rule,
-        answer: &Answer,
+        answer: &WebhookAnswer,
         fallback: Fallback,
     ) -> Result<(), Error> {
         if !self.is_resumed {
@@ -60,7 +60,7 @@ impl WebhookReporter {
         Ok(())
     }
 
-    fn judge(&mut self, answer: &Answer) -> Condition {
+    fn judge(&mut self, answer: &WebhookAnswer) -> Condition {
         let outcome = match answer {
             Err(error) => return Condition::Failed { kind: error.kind.as_str(), error: error.text.clone() },
             Ok(outcome) => outcome,
@@ -142,12 +142,12 @@ fn reported_in(round: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::domain::tenant::Weight;
-    use crate::weights::Outcome;
+    use crate::weights::ReceivedWeights;
 
     #[test]
     fn an_answer_is_doubted_at_once_before_a_good_one_and_after_three_in_a_row_behind_it() {
-        let good = Ok(Outcome { weights: vec![("a".to_owned(), Weight::ONE)], ..Outcome::default() });
-        let empty = Ok(Outcome { missing: 1, ..Outcome::default() });
+        let good = Ok(ReceivedWeights { weights: vec![("a".to_owned(), Weight::ONE)], ..ReceivedWeights::default() });
+        let empty = Ok(ReceivedWeights { missing: 1, ..ReceivedWeights::default() });
         let (works, doubtful) = (Condition::Works, Condition::Doubtful(Doubt::Empty));
         let mut reporter = WebhookReporter::default();
         for (answer, expected) in [

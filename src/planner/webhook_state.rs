@@ -1,13 +1,13 @@
 //! The state of a rule's weights webhook at the end of a round, as stored in the round's report.
 
 use crate::domain::time::rfc3339;
-use crate::weights::{Fallback, Status};
+use crate::weights::{Fallback, WebhookStatus};
 use serde_json::{Value, json};
 
 /// The state of a rule's weights webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookState {
-    pub status: Status,
+    pub status: WebhookStatus,
     /// Age of its last usable answer, in milliseconds.
     pub age_ms: Option<u64>,
     /// The weights that are used instead while it fails.

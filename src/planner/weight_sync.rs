@@ -2,18 +2,18 @@
 //! where promotion reads them.
 
 use super::promotion_window::PromotionWindow;
-use super::questions::{Question, Questions, Working, describe};
+use super::questions::{GLANCE, Question, QuestionKind, Questions, Working, describe};
 use super::{WebhookReporter, WebhookState};
 use crate::domain::plan::Rule;
 use crate::domain::tenant::Weight;
 use crate::domain::tenant_id::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Error, Observation, Round, Served, StagedTenant, Store};
-use crate::weights::{self, Ask, Fallback, Source, stale_weight};
+use crate::store::{Error, Observation, PromotedTenant, Round, StagedTenant, Store, WeightOrigin};
+use crate::weights::{self, Ask, Fallback, WebhookSource, stale_weight};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Number of tenants next in turn that each request is about.
@@ -26,9 +26,18 @@ const SELDOM_MS: i64 = 1000;
 /// Maximum number of main queues whose requests are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
 
+/// The state of a main queue that ends a wait for answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitEnd {
+    /// It has drained to half its depth.
+    HalfDrained,
+    /// It has drained, or has more waiting tenants: the round cannot promote into it as it is.
+    Change,
+}
+
 /// Keeps the weights of one rule's tenants up to date.
 pub struct WeightSync {
-    source: Option<Arc<Source>>,
+    source: Option<Arc<WebhookSource>>,
     main_queue: MainQueue,
     /// Cursor of the rotation through all tenants, by main queue.
     cursors: HashMap<String, u64>,
@@ -53,7 +62,7 @@ pub struct WeightSync {
 impl WeightSync {
     /// Creates the weight sync of a rule, with a source if the rule has a webhook.
     pub fn new(
-        source: Option<Arc<Source>>,
+        source: Option<Arc<WebhookSource>>,
         main_queue: MainQueue,
         changed: Arc<AtomicBool>,
         stopping: CancellationToken,
@@ -90,7 +99,7 @@ impl WeightSync {
         Some(u64::try_from(age).unwrap_or(0))
     }
 
-    fn status(&self) -> Option<weights::Status> {
+    fn status(&self) -> Option<weights::WebhookStatus> {
         self.source.as_ref().map(|source| source.status())
     }
 
@@ -122,26 +131,25 @@ impl WeightSync {
             }
             let asked_at = self.asked_at.get(queue).copied();
             let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= SELDOM_MS);
-            if is_time && self.asking.may_ask(queue, false) {
+            if is_time && self.asking.may_ask(queue, QuestionKind::Known) {
                 self.ask(store, rule, round, queue).await?;
             }
         }
         let started = Instant::now();
-        self.settle(store, rule, round, false).await?;
+        self.settle(store, rule, round).await?;
         self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(())
     }
 
     /// Adds tenants whose weight was unknown when the round began, after all others have been
     /// promoted. Returns the current main queues, or `None` if no tenant of unknown weight is left.
-    /// If the previous promotion promoted nothing (`is_stuck`), only a change ends the wait for the
-    /// webhook.
+    /// If the previous promotion promoted nothing, only a change ends the wait for the webhook.
     pub async fn refresh_unknown(
         &mut self,
         store: &Store,
         rule: &Rule,
         round: &Round,
-        is_stuck: bool,
+        promoted_before: u64,
     ) -> Result<Option<(i64, Vec<Observation>)>, Error> {
         let (_, queues) = self.look(store, rule).await?;
         let mut is_needed = false;
@@ -152,7 +160,8 @@ impl WeightSync {
         if !is_needed || self.stopping.is_cancelled() {
             return Ok(None);
         }
-        self.settle(store, rule, round, is_stuck).await?;
+        let until = if promoted_before == 0 { WaitEnd::Change } else { WaitEnd::HalfDrained };
+        self.wait_for_answers(store, rule, round, until).await?;
         self.look(store, rule).await.map(Some)
     }
 
@@ -166,12 +175,22 @@ impl WeightSync {
 
     /// Applies the available answers. Waits for the others while the round has nothing else to do,
     /// which is until a main queue with a waiting tenant of known weight has drained to half its
-    /// depth. If the round `is_stuck`, it cannot promote into such queues, so it waits until one of
-    /// them changes.
-    pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round, is_stuck: bool) -> Result<(), Error> {
+    /// depth.
+    pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
+        self.wait_for_answers(store, rule, round, WaitEnd::HalfDrained).await
+    }
+
+    async fn wait_for_answers(
+        &mut self,
+        store: &Store,
+        rule: &Rule,
+        round: &Round,
+        until: WaitEnd,
+    ) -> Result<(), Error> {
         let mut before: Option<HashMap<String, (u64, u64)>> = None;
         loop {
-            while let Some((question, answer)) = self.asking.next_answer(before.is_some()).await {
+            let patience = if before.is_some() { GLANCE } else { Duration::ZERO };
+            while let Some((question, answer)) = self.asking.next_answer(patience).await {
                 self.apply(store, rule, round, question, answer).await?;
             }
             if self.asking.is_empty() || self.stopping.is_cancelled() {
@@ -182,7 +201,10 @@ impl WeightSync {
             let before = before.get_or_insert_with(|| now.iter().map(sizes).collect());
             let needs_jobs = |at: &Observation| {
                 let (depth, waiting) = before.get(&at.queue).copied().unwrap_or_default();
-                if is_stuck { at.depth < depth || at.waiting_tenants > waiting } else { at.depth <= depth / 2 }
+                match until {
+                    WaitEnd::HalfDrained => at.depth <= depth / 2,
+                    WaitEnd::Change => at.depth < depth || at.waiting_tenants > waiting,
+                }
             };
             if now.iter().any(|at| at.waiting_tenants > 0 && needs_jobs(at)) {
                 return Ok(());
@@ -197,13 +219,13 @@ impl WeightSync {
         rule: &Rule,
         round: &Round,
         question: Question,
-        answer: Option<weights::Answer>,
+        answer: Option<weights::WebhookAnswer>,
     ) -> Result<(), Error> {
         let Some(answer) = answer else { return Ok(()) };
         let fallback = Fallback::of(rule, self.age_ms(store, round.now));
         self.reporter.report(store, rule, &answer, fallback).await?;
-        let reweigh = async |is_told, weights: &[(String, Weight)]| {
-            store.reweigh(&rule.name, &round.token, &question.queue, is_told, weights).await.map(drop)
+        let reweigh = async |origin, weights: &[(String, Weight)]| {
+            store.reweigh(&rule.name, &round.token, &question.queue, origin, weights).await.map(drop)
         };
         match answer {
             Ok(outcome) if outcome.is_usable() => {
@@ -213,13 +235,13 @@ impl WeightSync {
                 let own =
                     |tenant: &StagedTenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
                 let left_out: Vec<(String, Weight)> = left_out.map(own).collect();
-                reweigh(true, &[outcome.weights, left_out].concat()).await
+                reweigh(WeightOrigin::Webhook, &[outcome.weights, left_out].concat()).await
             }
             _ if question.unknown.is_empty() => Ok(()),
             _ => {
                 let weight = |tenant: &StagedTenant| rule.unanswered_weight(&tenant.name, tenant.everywhere);
                 let weigh = |tenant: &StagedTenant| (tenant.name.clone(), weight(tenant));
-                reweigh(false, &question.unknown.iter().map(weigh).collect::<Vec<_>>()).await
+                reweigh(WeightOrigin::Rule, &question.unknown.iter().map(weigh).collect::<Vec<_>>()).await
             }
         }
     }
@@ -228,7 +250,7 @@ impl WeightSync {
     /// Without a webhook, or if the rule does not wait for it, they get the rule's own weights.
     async fn ask_first(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         let source = self.source.clone().filter(|_| rule.weights.asks_first());
-        if source.is_some() && !self.asking.may_ask(queue, true) {
+        if source.is_some() && !self.asking.may_ask(queue, QuestionKind::Unknown) {
             return Ok(());
         }
         let unknown = store.unknown_tenants(&rule.name, queue, CANDIDATES).await?;
@@ -240,13 +262,13 @@ impl WeightSync {
         }
         let own = |tenant: &StagedTenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
         let own: Vec<(String, Weight)> = unknown.iter().map(own).collect();
-        store.reweigh(&rule.name, &round.token, queue, false, &own).await.map(drop)
+        store.reweigh(&rule.name, &round.token, queue, WeightOrigin::Rule, &own).await.map(drop)
     }
 
     /// Sends a request about the tenants next in turn, those in rotation and those that are held.
     async fn ask(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         let Some(source) = self.source.clone() else { return Ok(()) };
-        let survey = store.next_tenants(&rule.name, queue, CANDIDATES, true).await?;
+        let survey = store.next_tenants_with_ages(&rule.name, queue, CANDIDATES).await?;
         let mut tenants = survey.into_tenants();
         let mut names = self.rotate(store, rule, queue).await?;
         names.extend(store.held_tenants(&rule.name, queue, IN_ROTATION).await?);
@@ -269,7 +291,7 @@ impl WeightSync {
     async fn send(
         &mut self,
         store: &Store,
-        source: Arc<Source>,
+        source: Arc<WebhookSource>,
         round: &Round,
         queue: &str,
         tenants: &[StagedTenant],
@@ -327,7 +349,7 @@ impl WeightSync {
         if stale.is_empty() {
             return Ok(());
         }
-        store.reweigh(&rule.name, &round.token, queue, false, &stale).await.map(drop)
+        store.reweigh(&rule.name, &round.token, queue, WeightOrigin::Rule, &stale).await.map(drop)
     }
 
     /// Applies the rule's own weights. Without a webhook they change only with the rule, so each
@@ -338,7 +360,7 @@ impl WeightSync {
         }
         let mut tenants = match self.cursors.contains_key(queue) {
             true => Vec::new(),
-            false => store.next_tenants(&rule.name, queue, CANDIDATES, false).await?.into_tenants(),
+            false => store.next_tenants(&rule.name, queue, CANDIDATES).await?.into_tenants(),
         };
         let names = self.rotate(store, rule, queue).await?;
         tenants.extend(store.tenants(&rule.name, queue, &names).await?);
@@ -348,7 +370,7 @@ impl WeightSync {
         };
         let changed: Vec<(String, Weight)> = tenants.iter().filter_map(changed).collect();
         if !changed.is_empty() {
-            store.reweigh(&rule.name, &round.token, queue, false, &changed).await?;
+            store.reweigh(&rule.name, &round.token, queue, WeightOrigin::Rule, &changed).await?;
         }
         if self.cursors.get(queue) == Some(&0) {
             self.settled.insert(queue.to_owned());
@@ -357,7 +379,7 @@ impl WeightSync {
     }
 
     /// Records what a round promoted, for the next requests.
-    pub fn note(&mut self, at: i64, served: &[Served]) {
+    pub fn note(&mut self, at: i64, served: &[PromotedTenant]) {
         if self.source.is_some() {
             self.recent.note(at, served);
         }

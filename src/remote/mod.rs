@@ -12,4 +12,4 @@ pub use error::{Error, ErrorKind};
 pub use exchange::{Options, Remote};
 pub use queue::QueueState;
 pub use relay::Passed;
-pub use verbs::{Batch, Manifest, Single, id_of};
+pub use verbs::{BatchOutcome, Manifest, Single, id_of};

@@ -22,7 +22,7 @@ pub struct Manifest {
 
 /// The result of posting several jobs at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Batch {
+pub enum BatchOutcome {
     /// The ids of the accepted jobs, which may be only some of them.
     Taken(HashSet<String>),
     /// None was accepted. Posting them one by one shows the reason.
@@ -74,15 +74,15 @@ impl Remote {
     }
 
     /// Posts several jobs, which are JSON objects with ids.
-    pub async fn enqueue_batch(&self, jobs: &[String]) -> Result<Batch, Error> {
+    pub async fn enqueue_batch(&self, jobs: &[String]) -> Result<BatchOutcome, Error> {
         let answer = self.post("/ojs/v1/jobs/batch", format!("{{\"jobs\":[{}]}}", jobs.join(","))).await?;
         match answer.status {
             200..300 => {
                 let jobs = answer.object()?.get("jobs").and_then(json::elements).ok_or_else(|| answer.unreadable())?;
-                Ok(Batch::Taken(jobs.into_iter().filter_map(id_of).collect()))
+                Ok(BatchOutcome::Taken(jobs.into_iter().filter_map(id_of).collect()))
             }
             // The server accepts all or none, has no batches, or considers this one too large.
-            _ => Ok(Batch::None),
+            _ => Ok(BatchOutcome::None),
         }
     }
 

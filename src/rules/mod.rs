@@ -8,8 +8,8 @@ mod tasks;
 mod tenant_directory;
 mod tenant_settings;
 
-pub use policy::{Held, PolicyRefused};
-pub use rulebook::{Known, Removed, Rulebook, Source};
+pub use policy::{ActivePolicy, PolicyRefused};
+pub use rulebook::{KnownRules, Removed, RuleSource, Rulebook};
 pub use tasks::run_per_rule;
 pub use tenant_directory::{DirectoryFilter, DirectoryOrder, TenantDirectory, TenantEntry};
-pub use tenant_settings::{Author, Served, TenantSettingsRefused};
+pub use tenant_settings::{Author, EffectiveSettings, IfBusy, SettingsSource, TenantSettingsRefused};

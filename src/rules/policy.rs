@@ -2,7 +2,7 @@
 //! stored with the plan rules, under the same version.
 
 use super::rulebook::ATTEMPTS;
-use super::{Known, Removed, Rulebook, Source};
+use super::{KnownRules, Removed, RuleSource, Rulebook};
 use crate::config;
 use crate::domain::pool::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A policy, and the parts of it that were changed at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ActivePolicy {
     pub policy: Policy,
     /// Names of pools that were set at run time.
     pub pools: BTreeSet<String>,
@@ -29,11 +29,11 @@ struct Document {
     scheduling: bool,
 }
 
-impl Held {
-    /// Parses the text written by [`Held::document`]. An empty text is the default policy.
-    pub(super) fn from_document(text: &str) -> Held {
+impl ActivePolicy {
+    /// Parses the text written by [`ActivePolicy::document`]. An empty text is the default policy.
+    pub(super) fn from_document(text: &str) -> ActivePolicy {
         if text.is_empty() {
-            return Held::default();
+            return ActivePolicy::default();
         }
         let report = |problems: Vec<config::Problem>| {
             tracing::error!(
@@ -45,14 +45,14 @@ impl Held {
             Ok(document) => document,
             Err(error) => {
                 report(vec![error.into()]);
-                return Held::default();
+                return ActivePolicy::default();
             }
         };
         let policy = config::policy_from_json(policy).unwrap_or_else(|problems| {
             report(problems);
             Policy::default()
         });
-        Held { policy, pools, scheduling }
+        ActivePolicy { policy, pools, scheduling }
     }
 
     fn document(&self) -> String {
@@ -62,42 +62,42 @@ impl Held {
     }
 
     /// Returns the source of a pool.
-    pub fn source_of(&self, pool: &str) -> Source {
-        if self.pools.contains(pool) { Source::Api } else { Source::File }
+    pub fn source_of(&self, pool: &str) -> RuleSource {
+        if self.pools.contains(pool) { RuleSource::Api } else { RuleSource::File }
     }
 
     /// Returns the source of the defaults and the settings of queues.
-    pub fn scheduling_source(&self) -> Source {
-        if self.scheduling { Source::Api } else { Source::File }
+    pub fn scheduling_source(&self) -> RuleSource {
+        if self.scheduling { RuleSource::Api } else { RuleSource::File }
     }
 
     /// Returns the policy with a pool that is set at run time.
-    fn with(&self, pool: &Pool) -> Result<Held, PolicyRefused> {
-        let mut held = self.clone();
-        held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Conflicts)?;
-        held.pools.insert(pool.name.clone());
-        Ok(held)
+    fn with(&self, pool: &Pool) -> Result<ActivePolicy, PolicyRefused> {
+        let mut active = self.clone();
+        active.policy.set_pool(pool.clone()).map_err(PolicyRefused::Conflicts)?;
+        active.pools.insert(pool.name.clone());
+        Ok(active)
     }
 
     /// Returns the policy of the file with the changes made at run time.
-    fn on_top_of(&self, file: &Policy) -> Held {
-        let mut held = Held { policy: file.clone(), ..self.clone() };
+    fn on_top_of(&self, file: &Policy) -> ActivePolicy {
+        let mut active = ActivePolicy { policy: file.clone(), ..self.clone() };
         if self.scheduling {
-            held.policy.starvation = self.policy.starvation;
-            held.policy.tenant_fairness = self.policy.tenant_fairness.clone();
-            held.policy.queues = self.policy.queues.clone();
+            active.policy.starvation = self.policy.starvation;
+            active.policy.tenant_fairness = self.policy.tenant_fairness.clone();
+            active.policy.queues = self.policy.queues.clone();
         }
         for name in &self.pools {
             let pool = self.policy.pool(name).cloned();
-            if pool.is_none_or(|pool| held.policy.set_pool(pool).is_err()) {
+            if pool.is_none_or(|pool| active.policy.set_pool(pool).is_err()) {
                 tracing::warn!(
                     pool = name,
                     "dropped a pool set at run time because it conflicts with the configuration file"
                 );
-                held.pools.remove(name);
+                active.pools.remove(name);
             }
         }
-        held
+        active
     }
 }
 
@@ -119,23 +119,23 @@ pub enum PolicyRefused {
 
 impl Rulebook {
     /// Applies the file's policy, keeping the changes made at run time.
-    pub(super) async fn start_policy(&self) -> Result<Arc<Known>, Error> {
-        self.change_policy(false, |held| Ok(held.on_top_of(&self.inner.policy))).await
+    pub(super) async fn start_policy(&self) -> Result<Arc<KnownRules>, Error> {
+        self.change_policy(false, |active| Ok(active.on_top_of(&self.inner.policy))).await
     }
 
     /// Adds a pool or replaces the one of that name. Returns true if it is new.
     pub async fn put_pool(&self, pool: Pool) -> Result<bool, PolicyRefused> {
         let is_new = self.reload().await?.dispatch.policy.pool(&pool.name).is_none();
-        self.change_policy(true, |held| held.with(&pool)).await?;
+        self.change_policy(true, |active| active.with(&pool)).await?;
         Ok(is_new)
     }
 
     /// Adds a pool. Fails if one of that name exists.
     pub async fn add_pool(&self, pool: Pool) -> Result<(), PolicyRefused> {
         self.reload().await?;
-        let add = |held: &Held| match held.policy.pool(&pool.name) {
+        let add = |active: &ActivePolicy| match active.policy.pool(&pool.name) {
             Some(_) => Err(PolicyRefused::Exists(pool.name.clone())),
-            None => held.with(&pool),
+            None => active.with(&pool),
         };
         self.change_policy(true, add).await.map(drop)
     }
@@ -149,22 +149,23 @@ impl Rulebook {
             (Some(_), false) => return Ok(Removed::InFile),
             (Some(_), true) => {}
         }
-        self.change_policy::<Error>(true, |held| {
-            let mut held = held.clone();
-            held.pools.remove(name);
-            held.policy.remove_pool(name);
-            Ok(held.on_top_of(&self.inner.policy))
+        self.change_policy::<Error>(true, |active| {
+            let mut active = active.clone();
+            active.pools.remove(name);
+            active.policy.remove_pool(name);
+            Ok(active.on_top_of(&self.inner.policy))
         })
         .await?;
         Ok(if in_file { Removed::Restored } else { Removed::Gone })
     }
 
     /// Changes the defaults and the settings of queues according to a request body.
-    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<Known>, PolicyRefused> {
+    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<KnownRules>, PolicyRefused> {
         self.reload().await?;
-        self.change_policy(true, |held| {
-            let policy = config::scheduling_from_json(change.clone(), &held.policy).map_err(PolicyRefused::Mistakes)?;
-            Ok(Held { policy, scheduling: true, ..held.clone() })
+        self.change_policy(true, |active| {
+            let policy =
+                config::scheduling_from_json(change.clone(), &active.policy).map_err(PolicyRefused::Mistakes)?;
+            Ok(ActivePolicy { policy, scheduling: true, ..active.clone() })
         })
         .await
     }
@@ -173,8 +174,8 @@ impl Rulebook {
     async fn change_policy<E: From<Error>>(
         &self,
         tells: bool,
-        change: impl Fn(&Held) -> Result<Held, E>,
-    ) -> Result<Arc<Known>, E> {
+        change: impl Fn(&ActivePolicy) -> Result<ActivePolicy, E>,
+    ) -> Result<Arc<KnownRules>, E> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
             let new = change(&before.dispatch)?;
@@ -198,12 +199,12 @@ mod tests {
     #[test]
     fn a_document_reads_back_and_a_broken_one_is_the_default_policy() {
         let pools = BTreeSet::from(["a".to_owned()]);
-        let held = Held { policy: Policy::default(), pools, scheduling: true };
-        assert_eq!(Held::from_document(&held.document()), held);
-        let unknown = held.document().replace("\"policy\":{", "\"policy\":{\"unknown\":1,");
-        assert_eq!(Held::from_document(&unknown), held, "what surrounds the policy is kept");
+        let active = ActivePolicy { policy: Policy::default(), pools, scheduling: true };
+        assert_eq!(ActivePolicy::from_document(&active.document()), active);
+        let unknown = active.document().replace("\"policy\":{", "\"policy\":{\"unknown\":1,");
+        assert_eq!(ActivePolicy::from_document(&unknown), active, "what surrounds the policy is kept");
         for broken in ["{", "{}", r#"{"policy":{},"pools":[1],"scheduling":true}"#] {
-            assert_eq!(Held::from_document(broken), Held::default(), "{broken}");
+            assert_eq!(ActivePolicy::from_document(broken), ActivePolicy::default(), "{broken}");
         }
     }
 }

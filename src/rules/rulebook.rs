@@ -1,6 +1,6 @@
 //! The active plan rules: those of the configuration file plus changes made at run time.
 
-use super::policy::Held;
+use super::policy::ActivePolicy;
 use crate::config;
 use crate::domain::plan::{Rule, Rules};
 use crate::domain::pool::Policy;
@@ -23,17 +23,17 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The source of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum RuleSource {
     File,
     Api,
 }
 
-impl Source {
+impl RuleSource {
     /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
-            Source::File => "file",
-            Source::Api => "api",
+            RuleSource::File => "file",
+            RuleSource::Api => "api",
         }
     }
 }
@@ -42,7 +42,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
     rule: Rule,
-    source: Source,
+    source: RuleSource,
 }
 
 /// The stored form of an entry.
@@ -51,27 +51,27 @@ struct Document {
     /// The position among all rules.
     place: usize,
     rule: Value,
-    source: Source,
+    source: RuleSource,
 }
 
 /// The rules as this process knows them.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownRules {
     /// Identifies to scripts the rules under which a job was prepared.
     pub version: Arc<str>,
     pub rules: Rules,
-    sources: Vec<Source>,
+    sources: Vec<RuleSource>,
     /// Removed rules with staged jobs, each with its main queue.
     pub draining: Vec<(String, String)>,
     /// The dispatch policy, and the parts of it that were changed at run time.
-    pub dispatch: Held,
+    pub dispatch: ActivePolicy,
     /// True once the rules have been read from the store.
     read: bool,
 }
 
-impl Known {
+impl KnownRules {
     /// Returns the source of a rule.
-    pub fn source(&self, name: &str) -> Option<Source> {
+    pub fn source(&self, name: &str) -> Option<RuleSource> {
         let place = self.rules.iter().position(|rule| rule.name == name)?;
         self.sources.get(place).copied()
     }
@@ -131,7 +131,7 @@ pub(super) struct Inner {
     pub(super) policy: Policy,
     pub(super) tenants: Vec<TenantRule>,
     defaults: config::PlanDefaults,
-    known: watch::Sender<Arc<Known>>,
+    known: watch::Sender<Arc<KnownRules>>,
     /// True once the file's rules have been written to the store.
     started: AtomicBool,
 }
@@ -167,18 +167,18 @@ impl Rulebook {
     }
 
     /// Subscribes to changes of the rules.
-    pub fn watch(&self) -> watch::Receiver<Arc<Known>> {
+    pub fn watch(&self) -> watch::Receiver<Arc<KnownRules>> {
         self.inner.known.subscribe()
     }
 
     /// Returns the rules as last read.
-    pub fn now(&self) -> Arc<Known> {
+    pub fn now(&self) -> Arc<KnownRules> {
         Arc::clone(&self.inner.known.borrow())
     }
 
     /// Returns the rules; writes the file's rules to the store first, if that has not been done
     /// yet.
-    pub async fn known(&self) -> Result<Arc<Known>, Error> {
+    pub async fn known(&self) -> Result<Arc<KnownRules>, Error> {
         match self.is_started() {
             true => Ok(self.now()),
             false => self.start().await,
@@ -186,13 +186,13 @@ impl Rulebook {
     }
 
     /// Writes the file's rules to the store, keeping rules that were changed at run time.
-    pub async fn start(&self) -> Result<Arc<Known>, Error> {
+    pub async fn start(&self) -> Result<Arc<KnownRules>, Error> {
         let known = self.change(|entries| {
-            let stays = |entry: &Entry| entry.source == Source::Api;
+            let stays = |entry: &Entry| entry.source == RuleSource::Api;
             let mut merged: Vec<Entry> = Vec::new();
             for rule in &self.inner.file {
                 let changed = entries.iter().find(|entry| stays(entry) && entry.rule.name == rule.name);
-                let own = Entry { rule: rule.clone(), source: Source::File };
+                let own = Entry { rule: rule.clone(), source: RuleSource::File };
                 merged.push(changed.cloned().unwrap_or(own));
             }
             let added = |entry: &&Entry| stays(entry) && !self.is_in_file(&entry.rule.name);
@@ -212,7 +212,7 @@ impl Rulebook {
     }
 
     /// Reads the rules again, because they have changed.
-    pub async fn reload(&self) -> Result<Arc<Known>, Error> {
+    pub async fn reload(&self) -> Result<Arc<KnownRules>, Error> {
         if !self.is_started() {
             return self.start().await; // Redis was unreachable until now.
         }
@@ -250,9 +250,9 @@ impl Rulebook {
     }
 
     /// Adds a rule or replaces the one of that name.
-    pub async fn put(&self, rule: Rule) -> Result<Arc<Known>, Error> {
+    pub async fn put(&self, rule: Rule) -> Result<Arc<KnownRules>, Error> {
         self.change(|entries| {
-            let new = Entry { rule: rule.clone(), source: Source::Api };
+            let new = Entry { rule: rule.clone(), source: RuleSource::Api };
             let mut changed = entries.to_vec();
             match changed.iter_mut().find(|entry| entry.rule.name == rule.name) {
                 Some(entry) => *entry = new,
@@ -268,13 +268,13 @@ impl Rulebook {
         let of_file = self.inner.file.iter().find(|rule| rule.name == name);
         match (self.reload().await?.source(name), of_file) {
             (None, _) => return Ok(Removed::Unknown),
-            (Some(Source::File), _) => return Ok(Removed::InFile),
-            (Some(Source::Api), _) => {}
+            (Some(RuleSource::File), _) => return Ok(Removed::InFile),
+            (Some(RuleSource::Api), _) => {}
         }
         self.change(|entries| {
             let mut changed = entries.to_vec();
             match (changed.iter_mut().find(|entry| entry.rule.name == name), of_file) {
-                (Some(entry), Some(rule)) => *entry = Entry { rule: rule.clone(), source: Source::File },
+                (Some(entry), Some(rule)) => *entry = Entry { rule: rule.clone(), source: RuleSource::File },
                 _ => changed.retain(|entry| entry.rule.name != name),
             }
             changed
@@ -289,7 +289,7 @@ impl Rulebook {
 
     /// Replaces the rules by the result of `change`, and repeats that if another process changed
     /// them meanwhile.
-    async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<Known>, Error> {
+    async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<KnownRules>, Error> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
             let (old, new) = (before.entries(), change(&before.entries()));
@@ -309,7 +309,7 @@ impl Rulebook {
         Err(Error::Busy)
     }
 
-    pub(super) async fn read(&self) -> Result<Arc<Known>, Error> {
+    pub(super) async fn read(&self) -> Result<Arc<KnownRules>, Error> {
         let set = self.inner.store.rules().await?;
         let parsed = set.documents.iter().map(|(name, document)| (name, parse(name, document)));
         let mut entries: Vec<(usize, Entry)> = parsed
@@ -324,9 +324,9 @@ impl Rulebook {
         let (sources, rules): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(_, entry)| (entry.source, entry.rule)).unzip();
         let version = set.version.into();
-        let dispatch = Held::from_document(&set.policy);
+        let dispatch = ActivePolicy::from_document(&set.policy);
         let (rules, draining) = (Rules::new(rules), set.draining);
-        let known = Arc::new(Known { version, rules, sources, draining, dispatch, read: true });
+        let known = Arc::new(KnownRules { version, rules, sources, draining, dispatch, read: true });
         self.inner.known.send_if_modified(|now| {
             let changed = now.version != known.version || now.draining != known.draining || !now.read;
             if changed {
@@ -342,7 +342,7 @@ impl Rulebook {
 fn parse(name: &str, text: &str) -> Result<(usize, Entry), Vec<config::Problem>> {
     let Document { place, rule, source } = serde_json::from_str(text).map_err(|error| vec![error.into()])?;
     // Stored documents are complete: this process' own defaults must not change them.
-    let rule = config::plan_from_json(name, rule, &config::PlanDefaults::default(), config::Scope::ANY)?;
+    let rule = config::plan_from_json(name, rule, &config::PlanDefaults::default(), config::RuleContext::ANY)?;
     Ok((place, Entry { rule, source }))
 }
 
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_document_reads_back_and_a_broken_one_names_the_fault() {
-        let entry = Entry { rule: Rule::new("r", &["a.*"]), source: Source::Api };
+        let entry = Entry { rule: Rule::new("r", &["a.*"]), source: RuleSource::Api };
         let text = document(&entry, 3);
         assert_eq!(parse("r", &text), Ok((3, entry)));
         for (broken, expected) in [

@@ -1,6 +1,6 @@
 //! Tasks of plan rules: one per rule that needs it, as long as it does.
 
-use super::{Known, Rulebook};
+use super::{KnownRules, Rulebook};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// that are still ending.
 pub async fn run_per_rule<F: Future<Output = ()> + Send + 'static>(
     rules: &Rulebook,
-    wanted: impl Fn(&Known) -> Vec<String>,
+    wanted: impl Fn(&KnownRules) -> Vec<String>,
     task: impl Fn(String, CancellationToken) -> F,
     stop: &CancellationToken,
 ) -> JoinSet<()> {

@@ -1,7 +1,7 @@
 //! A list of all tenants that have jobs or their own settings.
 
 use super::Rulebook;
-use super::tenant_settings::Served;
+use super::tenant_settings::EffectiveSettings;
 use crate::store::{Error, Store, TenantJobs};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub struct TenantEntry {
     pub id: String,
     /// Its numbers of jobs, as `tenants_with_jobs` returns them.
     pub jobs: TenantJobs,
-    pub served: Served,
+    pub served: EffectiveSettings,
 }
 
 /// A sorted list of tenants.

@@ -3,7 +3,7 @@
 //! them up by themselves.
 
 use super::rulebook::ATTEMPTS;
-use super::{Removed, Rulebook};
+use super::{Removed, RuleSource, Rulebook};
 use crate::config;
 use crate::domain::tenant::{TenantLimits, TenantRule, TenantSettings};
 use crate::domain::time;
@@ -14,12 +14,37 @@ use serde_json::{Value, json};
 /// Maximum number of changes in a tenant's document.
 const MOST_CHANGES: usize = 20;
 
+/// The source of a tenant's settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SettingsSource {
+    /// They were set at run time.
+    Api,
+    /// The configuration file names the tenant.
+    File,
+    /// The tenant is in a tier of the configuration file.
+    Tier,
+    /// There are no settings.
+    #[default]
+    Default,
+}
+
+impl SettingsSource {
+    /// Returns the name used in API answers and events.
+    pub fn name(self) -> &'static str {
+        match self {
+            SettingsSource::Api => "api",
+            SettingsSource::File => "file",
+            SettingsSource::Tier => "tier",
+            SettingsSource::Default => "default",
+        }
+    }
+}
+
 /// The settings of a tenant and their source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Served {
+pub struct EffectiveSettings {
     pub terms: TenantSettings,
-    /// `api`, `file`, `tier`, or `default` if there are no settings.
-    pub source: &'static str,
+    pub source: SettingsSource,
     /// The tier, if the settings come from it.
     pub tier: Option<String>,
     /// The time at which it was configured.
@@ -27,6 +52,15 @@ pub struct Served {
     /// Changes made at run time, the newest first.
     pub changes: Vec<Value>,
     document: String,
+}
+
+/// The reaction to the removal of settings whose tenant has jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfBusy {
+    /// The settings stay.
+    Refuse,
+    /// The settings are removed, and the jobs stay.
+    Remove,
 }
 
 /// The author of a run-time change, and the reason for it.
@@ -62,8 +96,11 @@ struct Document {
 
 /// Returns the document of a tenant. Its first byte identifies the source, which is all that
 /// scripts read of it.
-fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time: bool) -> String {
-    let mark = if at_run_time { 'a' } else { 'f' };
+fn document(terms: &TenantSettings, created: i64, changes: &[Value], source: RuleSource) -> String {
+    let mark = match source {
+        RuleSource::Api => 'a',
+        RuleSource::File => 'f',
+    };
     let document =
         Document { changes: changes.to_vec(), created, terms: terms.to_json(), weighs: terms.weight.is_some() };
     format!("{mark}{}", json!(document))
@@ -75,8 +112,8 @@ fn members(value: &Value) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-fn created_event(id: &str, terms: &TenantSettings, source: &str) -> String {
-    let mut data = json!({"tenant_id": id, "source": source});
+fn created_event(id: &str, terms: &TenantSettings, source: RuleSource) -> String {
+    let mut data = json!({"tenant_id": id, "source": source.name()});
     let terms = terms.to_json();
     for name in ["fairness_weight", "priority_boost", "limits"] {
         data[name] = terms[name].clone();
@@ -96,8 +133,8 @@ impl Rulebook {
             .filter(|rule| rule.prefix().is_none())
             .map(|rule| FileTenant {
                 rule,
-                document: document(&rule.terms, 0, &[], false),
-                data: created_event(&rule.id, &rule.terms, "file"),
+                document: document(&rule.terms, 0, &[], RuleSource::File),
+                data: created_event(&rule.id, &rule.terms, RuleSource::File),
             })
             .collect();
         self.inner.store.seed_tenants(rules, &tenants).await
@@ -109,33 +146,33 @@ impl Rulebook {
     }
 
     /// Returns the settings of tenants.
-    pub async fn served(&self, ids: &[&str]) -> Result<Vec<Served>, Error> {
+    pub async fn served(&self, ids: &[&str]) -> Result<Vec<EffectiveSettings>, Error> {
         let documents = self.inner.store.tenant_documents(ids).await?;
         Ok(ids.iter().zip(documents).map(|(id, document)| self.read_served(id, document)).collect())
     }
 
-    async fn served_one(&self, id: &str) -> Result<Served, Error> {
+    async fn served_one(&self, id: &str) -> Result<EffectiveSettings, Error> {
         Ok(self.served(&[id]).await?.pop().unwrap_or_default())
     }
 
     /// Parses a tenant's document; if it is empty, looks up the tenant's tier.
-    pub fn read_served(&self, id: &str, document: String) -> Served {
+    pub fn read_served(&self, id: &str, document: String) -> EffectiveSettings {
         let Some((mark, text)) = document.split_at_checked(1).filter(|(mark, _)| !mark.is_empty()) else {
             let rule = TenantRule::of(&self.inner.tenants, id).filter(|rule| rule.prefix().is_some());
-            let source = if rule.is_some() { "tier" } else { "default" };
+            let source = if rule.is_some() { SettingsSource::Tier } else { SettingsSource::Default };
             let tier = rule.map(|rule| rule.id.clone());
             let terms = rule.map(|rule| rule.terms.clone()).unwrap_or_default();
-            return Served { terms, source, tier, ..Served::default() };
+            return EffectiveSettings { terms, source, tier, ..EffectiveSettings::default() };
         };
         let report = |problems: Vec<config::Problem>| {
             tracing::error!(tenant = id, ?problems, "cannot parse the stored settings of a tenant; using the defaults");
         };
-        let source = if mark == "a" { "api" } else { "file" };
+        let source = if mark == "a" { SettingsSource::Api } else { SettingsSource::File };
         let Document { changes, created, terms, weighs } = match serde_json::from_str(text) {
             Ok(stored) => stored,
             Err(error) => {
                 report(vec![error.into()]);
-                return Served { source, document, ..Served::default() };
+                return EffectiveSettings { source, document, ..EffectiveSettings::default() };
             }
         };
         let terms = config::tenant_from_json(id, terms).map(|(terms, _)| terms);
@@ -147,7 +184,7 @@ impl Rulebook {
             terms.weight = None;
         }
         let created = Some(created).filter(|at| *at > 0);
-        Served { terms, source, tier: None, created, changes, document }
+        EffectiveSettings { terms, source, tier: None, created, changes, document }
     }
 
     /// Sets a tenant's settings. Returns true if it had none of its own.
@@ -182,8 +219,8 @@ impl Rulebook {
         &self,
         id: &str,
         author: &Author,
-        change: impl Fn(&Served) -> Result<TenantSettings, TenantSettingsRefused>,
-    ) -> Result<Served, TenantSettingsRefused> {
+        change: impl Fn(&EffectiveSettings) -> Result<TenantSettings, TenantSettingsRefused>,
+    ) -> Result<EffectiveSettings, TenantSettingsRefused> {
         self.reload().await?;
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;
@@ -199,10 +236,10 @@ impl Rulebook {
             });
             let mut changes = vec![entry.clone()];
             changes.extend(before.changes.iter().take(MOST_CHANGES - 1).cloned());
-            let document = document(&terms, before.created.unwrap_or(now), &changes, true);
+            let document = document(&terms, before.created.unwrap_or(now), &changes, RuleSource::Api);
             let mut told = entry;
             told["tenant_id"] = id.into();
-            let created = created_event(id, &terms, "api");
+            let created = created_event(id, &terms, RuleSource::Api);
             let (event, data) = if is_new { ("tenant.created", created) } else { ("tenant.changed", members(&told)) };
             let after = Some((document.as_str(), &terms));
             let change = TenantChange { id, before: &before.document, after, event, data: &data };
@@ -214,27 +251,26 @@ impl Rulebook {
         Err(Error::Busy.into())
     }
 
-    /// Removes a tenant's own settings, or the run-time changes to a tenant of the file. If the
-    /// tenant has jobs, this requires `force`; its jobs stay, and are served with the settings that
-    /// apply then.
+    /// Removes a tenant's own settings, or the run-time changes to a tenant of the file. Jobs
+    /// that stay are served with the settings that apply then.
     pub async fn remove_tenant(
         &self,
         id: &str,
         jobs: TenantJobs,
-        force: bool,
+        if_busy: IfBusy,
     ) -> Result<Removed, TenantSettingsRefused> {
         let of_file = self.inner.tenants.iter().find(|rule| rule.id == id);
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;
             match before.source {
-                "api" => {}
-                "file" => return Ok(Removed::InFile),
-                _ => return Ok(Removed::Unknown),
+                SettingsSource::Api => {}
+                SettingsSource::File => return Ok(Removed::InFile),
+                SettingsSource::Tier | SettingsSource::Default => return Ok(Removed::Unknown),
             }
-            if jobs.total() > 0 && !force {
+            if jobs.total() > 0 && if_busy == IfBusy::Refuse {
                 return Err(TenantSettingsRefused::Busy(jobs));
             }
-            let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], false), &rule.terms));
+            let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], RuleSource::File), &rule.terms));
             let after = restored.as_ref().map(|(document, terms)| (document.as_str(), *terms));
             let data = members(&json!({"tenant_id": id, "jobs": jobs.total()}));
             let change = TenantChange { id, before: &before.document, after, event: "tenant.removed", data: &data };

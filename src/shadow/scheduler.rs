@@ -2,7 +2,7 @@
 
 use super::watcher::{KEEP, ShadowWatcher};
 use crate::planner::RunnerRegistry;
-use crate::rules::{Known, run_per_rule};
+use crate::rules::{KnownRules, run_per_rule};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,7 @@ impl ShadowScheduler {
         while ending.join_next().await.is_some() {}
     }
 
-    fn wanted(&self, known: &Known) -> Vec<String> {
+    fn wanted(&self, known: &KnownRules) -> Vec<String> {
         let ours = known.rules.iter().filter(|rule| rule.shadow && self.groups.contains(&rule.planner_group));
         ours.map(|rule| rule.name.clone()).collect()
     }

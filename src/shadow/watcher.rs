@@ -6,14 +6,14 @@ use super::weights::{self, ShadowWeights};
 use crate::domain::cron::Cron;
 use crate::domain::job::sidekiq::{self, Payload};
 use crate::domain::plan::{Pace, Rule};
-use crate::domain::shadow::{MOST_JOBS, Shadow, ShadowRound, WatchedJob};
+use crate::domain::shadow::{MOST_JOBS, ServedTenant, Shadow, ShadowRound, WatchedJob};
 use crate::domain::tenant_id;
 use crate::main_queue::{MainQueue, Sidekiq};
-use crate::planner::{RoundOutcome, RoundReport, RunnerRegistry, WebhookReporter};
-use crate::rules::Known;
+use crate::planner::{RoundOutcome, RoundReason, RoundReport, RunnerRegistry, WebhookReporter};
+use crate::rules::KnownRules;
 use crate::sidekiq::{Finding, KeyMismatch, StagingReporter};
-use crate::store::{Error, Served, Watched};
-use crate::weights::Answer;
+use crate::store::{Error, PromotedTenant, Watched};
+use crate::weights::WebhookAnswer;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl<'a> ShadowWatcher<'a> {
     }
 
     /// Applies an answer of the webhook and reports failures.
-    async fn apply(&mut self, answer: &Answer, now: i64) {
+    async fn apply(&mut self, answer: &WebhookAnswer, now: i64) {
         let fallback = weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
         if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
             tracing::debug!(rule = self.rule.name, %error, "cannot read earlier reports about the weights webhook");
@@ -240,7 +240,7 @@ impl<'a> ShadowWatcher<'a> {
     }
 
     /// Parses a payload; returns it if its class is under this rule.
-    fn own<'t>(&self, text: &'t str, known: &Known) -> Option<Payload<'t>> {
+    fn own<'t>(&self, text: &'t str, known: &KnownRules) -> Option<Payload<'t>> {
         let is_ours = |payload: &Payload<'_>| {
             let rule = known.rules.of_class(&self.rule.main_queue, &payload.class);
             rule.is_some_and(|rule| rule.name == self.rule.name)
@@ -251,7 +251,7 @@ impl<'a> ShadowWatcher<'a> {
     fn see(
         &self,
         text: &str,
-        known: &Known,
+        known: &KnownRules,
         now: i64,
         findings: &mut Vec<(Finding, Option<KeyMismatch>)>,
     ) -> WatchedJob {
@@ -294,13 +294,13 @@ impl<'a> ShadowWatcher<'a> {
     /// recorded.
     fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> RoundReport {
         let reason = match (round.gate.closed, round.promoted) {
-            (Some(closed), _) => Some(closed.name()),
-            (None, 0) => Some(if round.batch > 0 { "hold" } else { "enough_queued" }),
+            (Some(closed), _) => Some(RoundReason::Gate(closed)),
+            (None, 0) => Some(if round.batch > 0 { RoundReason::Hold } else { RoundReason::EnoughQueued }),
             (None, _) => None,
         };
         let mut report = RoundReport::new(&self.rule, 0, at, scheduled);
-        for (tenant, weight, jobs) in round.served {
-            report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
+        for ServedTenant { tenant, weight, jobs } in round.served {
+            report.served.add(PromotedTenant { tenant: tenant.to_string(), weight, jobs });
         }
         RoundReport {
             outcome: RoundOutcome::Shadow,

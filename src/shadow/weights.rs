@@ -2,12 +2,12 @@
 //! webhook. They are not stored.
 
 use crate::domain::plan::Rule;
-use crate::domain::shadow::Shadow;
+use crate::domain::shadow::{Shadow, SimulatedTenant};
 use crate::domain::tenant::Weight;
 use crate::planner::WebhookState;
 use crate::rules::Rulebook;
 use crate::store::Error;
-use crate::weights::{self, Ask, Fallback, Source};
+use crate::weights::{self, Ask, Fallback, WebhookSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -20,13 +20,13 @@ const MOST: usize = 20_000;
 /// The known weights.
 pub(super) struct ShadowWeights {
     known: HashMap<String, Weight>,
-    source: Option<Arc<Source>>,
-    asking: Option<JoinHandle<weights::Answer>>,
+    source: Option<Arc<WebhookSource>>,
+    asking: Option<JoinHandle<weights::WebhookAnswer>>,
 }
 
 impl ShadowWeights {
     /// Creates an empty set of weights.
-    pub(super) fn new(source: Option<Arc<Source>>) -> ShadowWeights {
+    pub(super) fn new(source: Option<Arc<WebhookSource>>) -> ShadowWeights {
         ShadowWeights { known: HashMap::new(), source, asking: None }
     }
 
@@ -78,7 +78,7 @@ impl ShadowWeights {
             return Ok(Vec::new());
         }
         self.known.clear();
-        let waiting: Vec<String> = shadow.waiting().map(|(tenant, ..)| tenant.to_string()).collect();
+        let waiting: Vec<String> = shadow.waiting().map(|waiting| waiting.tenant.to_string()).collect();
         let mut weights = Vec::with_capacity(waiting.len());
         for portion in waiting.chunks(ASKED) {
             self.look_up(rules, rule, portion.iter().map(String::as_str)).await?;
@@ -95,12 +95,12 @@ impl ShadowWeights {
         if waiting.is_empty() {
             return;
         }
-        waiting.sort_by_key(|(_, _, _, oldest)| *oldest);
-        let tenant = |(name, weight, jobs, oldest): (&Arc<str>, Weight, u64, Option<i64>)| weights::Tenant {
-            pending: Some(jobs),
-            oldest_age_ms: oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
-            weight: Some(weight),
-            ..weights::Tenant::named(name)
+        waiting.sort_by_key(|waiting| waiting.oldest);
+        let tenant = |waiting: SimulatedTenant<'_>| weights::AskedTenant {
+            pending: Some(waiting.jobs),
+            oldest_age_ms: waiting.oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
+            weight: Some(waiting.weight),
+            ..weights::AskedTenant::named(waiting.tenant)
         };
         let tenants = waiting.into_iter().take(ASKED).map(tenant).collect();
         let ask = Ask { queue: queue.to_owned(), round, tenants };
@@ -109,7 +109,7 @@ impl ShadowWeights {
 
     /// Returns the webhook's answer, if one has arrived since the last call. While the webhook
     /// fails, the last good weights are kept.
-    pub(super) async fn hear(&mut self) -> Option<weights::Answer> {
+    pub(super) async fn hear(&mut self) -> Option<weights::WebhookAnswer> {
         let answer = self.asking.take_if(|asked| asked.is_finished())?.await.ok()?;
         if let Ok(outcome) = &answer {
             self.known.extend(outcome.weights.iter().cloned());

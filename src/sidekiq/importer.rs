@@ -15,8 +15,8 @@ use super::arrival::{Arrival, Entry, Fate};
 use super::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
 use crate::domain::job::{NewJob, id, sidekiq};
-use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
-use crate::rules::{Known, Rulebook};
+use crate::main_queue::{GEM_LOCK_LIFE, ImportSource, Sidekiq};
+use crate::rules::{KnownRules, Rulebook};
 use crate::store::{Error, ImportOutcome, Inbox, OutboxEntry, StagedByGem, Store, TakeOver};
 use crate::telemetry::SidekiqMetrics;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Importer {
     store: Store,
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
-    source: Source,
+    source: ImportSource,
     /// The owner of jobs that do not name a tenant.
     default_tenant: String,
     /// The name under which this process registers.
@@ -71,7 +71,7 @@ impl Importer {
         store: Store,
         rules: Rulebook,
         sidekiq: Arc<Sidekiq>,
-        source: Source,
+        source: ImportSource,
         default_tenant: String,
         process: Arc<str>,
         metrics: SidekiqMetrics,
@@ -98,7 +98,7 @@ impl Importer {
     }
 
     /// Returns the source that it imports.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &ImportSource {
         &self.source
     }
 
@@ -158,7 +158,7 @@ impl Importer {
     /// Reports processes that read the staging queue. Errors are ignored, because `drain` meets and
     /// reports them as well.
     async fn check_readers(&mut self) {
-        let Source::Queue(queue) = &self.source else { return };
+        let ImportSource::Queue(queue) = &self.source else { return };
         if self.checked.is_some_and(|at| at.elapsed() < BETWEEN_CHECKS) {
             return;
         }
@@ -170,7 +170,7 @@ impl Importer {
 
     /// Releases the gem's locks, so that its own planner continues.
     pub async fn hand_back(&mut self) {
-        let (Source::Fairplay(class), true) = (&self.source, self.holds) else { return };
+        let (ImportSource::Fairplay(class), true) = (&self.source, self.holds) else { return };
         let (jid, now) = (sidekiq::jid(&id::generate()), self.store.clock().now_ms());
         if let Err(error) = self.sidekiq.redis().hand_back(class, &self.owner(), &jid, now).await {
             tracing::warn!(class = class.class, %error, "cannot release the gem's locks; they expire");
@@ -179,8 +179,8 @@ impl Importer {
     }
 
     /// Returns true if jobs are left to the gem, because their rule is in shadow.
-    fn is_left_alone(&self, known: &Known) -> bool {
-        let Source::Fairplay(class) = &self.source else { return false };
+    fn is_left_alone(&self, known: &KnownRules) -> bool {
+        let ImportSource::Fairplay(class) = &self.source else { return false };
         known.rules.of_class(self.sidekiq.name(), &class.class).is_some_and(|rule| rule.shadow)
     }
 
@@ -222,7 +222,7 @@ impl Importer {
         if !self.register().await? {
             return Ok(0);
         }
-        let is_ours = matches!(self.source, Source::Queue(_)) || self.gem_is_still;
+        let is_ours = matches!(self.source, ImportSource::Queue(_)) || self.gem_is_still;
         if !self.has_settled && is_ours {
             self.has_settled = self.sidekiq.settle_returns(&self.source, &self.owner()).await?;
         }
@@ -253,7 +253,7 @@ impl Importer {
         name: &str,
         before: u64,
         mut entries: Vec<Entry>,
-        known: &Known,
+        known: &KnownRules,
         release: &str,
     ) -> Result<Option<ImportOutcome>, Error> {
         let Some(after) = entries.last().map(|entry| entry.sequence) else { return Ok(None) };
@@ -279,14 +279,14 @@ impl Importer {
 
     /// Reads the entries of the inbox, after moving jobs of the source into it until it holds
     /// `most`.
-    async fn read(&mut self, name: &str, before: u64, most: usize, known: &Known) -> Result<Vec<Entry>, Error> {
+    async fn read(&mut self, name: &str, before: u64, most: usize, known: &KnownRules) -> Result<Vec<Entry>, Error> {
         match self.source.clone() {
-            Source::Queue(queue) => {
+            ImportSource::Queue(queue) => {
                 let claimed = self.sidekiq.redis().claim(&queue, name, before, most).await?;
                 let arrival = self.arrival(known);
                 Ok(claimed.iter().map(|one| arrival.of_payload(&queue, one)).collect())
             }
-            Source::Fairplay(class) => {
+            ImportSource::Fairplay(class) => {
                 let jobs = self.take_over(&class, name, before, most).await?;
                 let arrival = self.arrival(known);
                 Ok(jobs.iter().map(|job| arrival.of_gem(&class, job)).collect())
@@ -294,7 +294,7 @@ impl Importer {
         }
     }
 
-    fn arrival<'a>(&'a self, known: &'a Known) -> Arrival<'a> {
+    fn arrival<'a>(&'a self, known: &'a KnownRules) -> Arrival<'a> {
         let (main_queue, reporter, now) = (self.sidekiq.name(), &self.reporter, self.store.clock().now_ms());
         Arrival { main_queue, rules: &known.rules, default_tenant: &self.default_tenant, reporter, now }
     }

@@ -10,6 +10,6 @@ mod stock;
 
 pub use importer::Importer;
 pub use releaser::{ReleaseError, Releaser};
-pub use sources::Sources;
+pub use sources::ImportSources;
 pub use staging_reporter::{Finding, KeyMismatch, StagingReporter};
 pub use stock::Stock;

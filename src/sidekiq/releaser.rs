@@ -10,7 +10,7 @@ use super::importer::Importer;
 use super::stock::{Inventory, Listed, Stock, portion};
 use crate::domain::job::{id, sidekiq};
 use crate::domain::json;
-use crate::main_queue::{Sidekiq, Source};
+use crate::main_queue::{ImportSource, Sidekiq};
 use crate::rules::Rulebook;
 use crate::store::{Error, Hold, Restored, StagedText, Store, Unstaged};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const PATIENCE_WITH_GEM: Duration = Duration::from_secs(30);
 const LOOK_AT_GEM: Duration = Duration::from_millis(100);
 
 /// Callback with the number of jobs handed back so far and the total.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+pub type ReleaseProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// The reason for which a release did not start or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ impl Releaser {
 
     /// Counts the jobs that a release would hand back, and the jobs of each source that are being
     /// imported. Changes nothing.
-    pub async fn count(&mut self) -> Result<Vec<(Source, u64)>, Error> {
+    pub async fn count(&mut self) -> Result<Vec<(ImportSource, u64)>, Error> {
         self.list().await?;
         let mut pending = Vec::new();
         for importer in &mut self.importers {
@@ -82,7 +82,11 @@ impl Releaser {
 
     /// Hands back all jobs of the Sidekiq, or as many as possible until `deadline`. `stocks` has
     /// the numbers, even after an error.
-    pub async fn release(&mut self, deadline: Option<Instant>, progress: Progress<'_>) -> Result<(), ReleaseError> {
+    pub async fn release(
+        &mut self,
+        deadline: Option<Instant>,
+        progress: ReleaseProgress<'_>,
+    ) -> Result<(), ReleaseError> {
         let (store, main_queue, token) = (self.store.clone(), self.sidekiq.name().to_owned(), id::generate());
         held(&main_queue, store.hold_release(&main_queue, &token).await?)?;
         let renewal = async {
@@ -118,7 +122,7 @@ impl Releaser {
         &mut self,
         token: &str,
         deadline: Option<Instant>,
-        progress: Progress<'_>,
+        progress: ReleaseProgress<'_>,
     ) -> Result<(), ReleaseError> {
         for rule in self.rule_names().await? {
             self.sidekiq.settle(&rule).await?;
@@ -155,7 +159,7 @@ impl Releaser {
         jobs: &[Listed],
         token: &str,
         deadline: Option<Instant>,
-        progress: Progress<'_>,
+        progress: ReleaseProgress<'_>,
     ) -> Result<(), ReleaseError> {
         if jobs.is_empty() || is_past(deadline) {
             return Ok(());
@@ -206,7 +210,7 @@ impl Releaser {
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
         while !self.importers[place].hold_source().await? {
             if Instant::now() >= until {
-                let Source::Fairplay(class) = self.importers[place].source() else { return Err(self.lost()) };
+                let ImportSource::Fairplay(class) = self.importers[place].source() else { return Err(self.lost()) };
                 return Err(ReleaseError::GemBusy(class.class.clone()));
             }
             tokio::time::sleep(LOOK_AT_GEM).await;
@@ -216,7 +220,7 @@ impl Releaser {
 
     /// Lists the jobs staged for the Sidekiq by source, the newest first.
     async fn list(&mut self) -> Result<Vec<Vec<Listed>>, Error> {
-        let sources: Vec<Source> = self.importers.iter().map(|importer| importer.source().clone()).collect();
+        let sources: Vec<ImportSource> = self.importers.iter().map(|importer| importer.source().clone()).collect();
         let rules = self.rule_names().await?;
         self.inventory.begin(sources.len());
         for rule in rules {
@@ -268,11 +272,11 @@ fn held(main_queue: &str, hold: Hold) -> Result<(), ReleaseError> {
 }
 
 /// Converts a staged job to the format of its source.
-fn restored(source: &Source, id: &str, staged: &StagedText) -> Restored {
+fn restored(source: &ImportSource, id: &str, staged: &StagedText) -> Restored {
     let StagedText { created, tenant, template, args } = staged;
     let (tenant, text) = match source {
-        Source::Queue(queue) => (String::new(), sidekiq::pushed(template, args, queue, *created)),
-        Source::Fairplay(_) => (tenant.clone(), args.clone()),
+        ImportSource::Queue(queue) => (String::new(), sidekiq::pushed(template, args, queue, *created)),
+        ImportSource::Fairplay(_) => (tenant.clone(), args.clone()),
     };
     Restored { id: id.to_owned(), tenant, text }
 }

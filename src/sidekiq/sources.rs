@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Imports from all sources of a Sidekiq.
-pub struct Sources {
+pub struct ImportSources {
     pub store: Store,
     pub rules: Rulebook,
     pub sidekiq: Arc<Sidekiq>,
@@ -21,7 +21,7 @@ pub struct Sources {
     pub release_within: Option<Duration>,
 }
 
-impl Sources {
+impl ImportSources {
     /// Imports until `stop`. If configured, then waits for `planned`, which is cancelled once this
     /// process promotes no more jobs, and hands staged jobs back.
     pub async fn run(self, stop: CancellationToken, planned: CancellationToken) {

@@ -1,6 +1,6 @@
 //! Staged jobs of a Sidekiq, by rule and origin.
 
-use crate::main_queue::Source;
+use crate::main_queue::ImportSource;
 use crate::store::{CameFrom, StagedEntry};
 
 /// Maximum number of jobs handed back in one call, which bounds how long Redis is busy with it.
@@ -14,7 +14,7 @@ pub struct Stock {
     pub rule: String,
     pub came_from: CameFrom,
     /// The source that they are handed back to; `None` if they stay.
-    pub home: Option<Source>,
+    pub home: Option<ImportSource>,
     /// Number of jobs that a release handed back.
     pub released: u64,
     /// Number of jobs that are still staged.
@@ -49,7 +49,7 @@ impl Inventory {
     }
 
     /// Adds jobs of a rule.
-    pub(super) fn add(&mut self, rule: &str, sources: &[Source], jobs: Vec<StagedEntry>) {
+    pub(super) fn add(&mut self, rule: &str, sources: &[ImportSource], jobs: Vec<StagedEntry>) {
         for StagedEntry { id, sequence, bytes, came_from } in jobs {
             let home = sources.iter().position(|source| source.is_home_of(&came_from));
             let known = self.stocks.iter().position(|stock| stock.rule == rule && stock.came_from == came_from);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn jobs_go_to_their_source_newest_first_and_each_once() {
-        let sources = [Source::Queue("stage".to_owned())];
+        let sources = [ImportSource::Queue("stage".to_owned())];
         let mut inventory = Inventory::default();
         let gem = CameFrom::Fairplay { class: "A".to_owned() };
         for _ in 0..2 {

@@ -21,7 +21,7 @@ mod script_metrics;
 pub use commands::*;
 pub use connection::{Address, HealthFinding, HealthReport, Severity, Signal, embedded};
 pub use error::Error;
-pub use reply::Outcome;
+pub use reply::JobOutcome;
 pub use script::{library_text, script_texts};
 
 use crate::clock::Clock;

@@ -3,7 +3,7 @@
 use super::codec::{self, tenant::own_worker};
 use super::error::Error;
 use crate::domain::escape::unescape;
-use crate::domain::job::Record;
+use crate::domain::job::{Record, State};
 use redis::Value;
 use serde::Deserialize;
 use std::str::FromStr;
@@ -82,6 +82,11 @@ fn read_record(view: &str, what: &str) -> Result<Record, Error> {
     codec::record::read(view).ok_or_else(|| Error::unreadable(what))
 }
 
+/// Parses the state of a job.
+pub(super) fn state(name: &str, what: &str) -> Result<State, Error> {
+    State::from_name(name).ok_or_else(|| Error::unreadable(what))
+}
+
 /// Parses job views.
 pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
     array(value, what)?.into_iter().map(|view| record(view, what)).collect()
@@ -89,49 +94,49 @@ pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
 
 /// The outcome of an operation on one job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The job after the operation, and its previous state if the command reports it.
-    Done(Box<Record>, Option<String>),
+    Done(Box<Record>, Option<State>),
     /// There is no such job.
     Missing,
     /// The job is in another state, or another worker holds it.
-    Conflict { state: String, holder: Option<String> },
+    Conflict { state: State, holder: Option<String> },
 }
 
 /// The reply to a command that changes one job.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum JobReply {
-    Done { view: String, previous: Option<String> },
+    Done { view: String, previous: Option<State> },
     Missing,
-    Conflict { state: String },
+    Conflict { state: State },
 }
 
 impl JobReply {
     /// Parses the job's view.
-    pub(super) fn outcome(self, command: &str) -> Result<Outcome, Error> {
+    pub(super) fn outcome(self, command: &str) -> Result<JobOutcome, Error> {
         Ok(match self {
-            JobReply::Done { view, previous } => Outcome::Done(Box::new(read_record(&view, command)?), previous),
-            JobReply::Missing => Outcome::Missing,
-            JobReply::Conflict { state } => Outcome::Conflict { state, holder: None },
+            JobReply::Done { view, previous } => JobOutcome::Done(Box::new(read_record(&view, command)?), previous),
+            JobReply::Missing => JobOutcome::Missing,
+            JobReply::Conflict { state } => JobOutcome::Conflict { state, holder: None },
         })
     }
 }
 
 /// Parses the outcome of a worker's answer: a view, `{'missing'}`, `{'conflict', state, holder}` or
 /// `{'error', text}`.
-pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
+pub(super) fn outcome(value: Value, what: &str) -> Result<JobOutcome, Error> {
     if matches!(value, Value::BulkString(_)) {
-        return Ok(Outcome::Done(Box::new(record(value, what)?), None));
+        return Ok(JobOutcome::Done(Box::new(record(value, what)?), None));
     }
     let mut words = texts(value, what)?.into_iter();
     let tag = words.next().unwrap_or_default();
     let mut next = || words.next().filter(|text| !text.is_empty());
     match tag.as_str() {
-        "missing" => Ok(Outcome::Missing),
+        "missing" => Ok(JobOutcome::Missing),
         "conflict" => {
-            let state = next().ok_or_else(|| Error::unreadable(what))?;
-            Ok(Outcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
+            let state = state(&next().unwrap_or_default(), what)?;
+            Ok(JobOutcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
         }
         "error" => Err(Error::Backend(next().unwrap_or_default())),
         _ => Err(Error::unreadable(what)),
@@ -139,7 +144,7 @@ pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
 }
 
 /// Parses the outcomes of a group, one for each request.
-pub(super) fn outcomes(value: Value, what: &str) -> Result<Vec<Result<Outcome, Error>>, Error> {
+pub(super) fn outcomes(value: Value, what: &str) -> Result<Vec<Result<JobOutcome, Error>>, Error> {
     Ok(array(value, what)?.into_iter().map(|answer| outcome(answer, what)).collect())
 }
 
@@ -189,16 +194,16 @@ mod tests {
 
     #[test]
     fn an_outcome_without_its_parts_is_an_error() {
-        for words in [&["conflict"][..], &["ok"], &["ok", "junk"], &["later"], &[]] {
+        for words in [&["conflict"][..], &["conflict", "odd"], &["ok"], &["ok", "junk"], &["later"], &[]] {
             let value = Value::Array(words.iter().map(|word| bulk(word)).collect());
             assert_eq!(message(outcome(value, "ack")), "unexpected reply to ack", "{words:?}");
         }
         let conflict = Value::Array(vec![bulk("conflict"), bulk("active"), bulk("w1")]);
-        let expected = Outcome::Conflict { state: "active".to_owned(), holder: Some("w1".to_owned()) };
+        let expected = JobOutcome::Conflict { state: State::Active, holder: Some("w1".to_owned()) };
         assert_eq!(outcome(conflict, "ack").unwrap(), expected);
         let [missing, error] = [&["missing"][..], &["error", "too large"]]
             .map(|words| Value::Array(words.iter().map(|word| bulk(word)).collect()));
-        assert_eq!(outcome(missing, "ack").unwrap(), Outcome::Missing);
+        assert_eq!(outcome(missing, "ack").unwrap(), JobOutcome::Missing);
         assert_eq!(message(outcome(error, "ack")), "too large");
     }
 }

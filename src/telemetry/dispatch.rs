@@ -46,10 +46,27 @@ struct KeyAndStrategy {
 pub struct DispatchLevels<'a> {
     /// Queues and their shares of the last minute's dispatches, 0 to 1.
     pub queues: Vec<(&'a str, f64)>,
-    /// Pools with a concurrency limit: name, active jobs, limit.
-    pub pools: Vec<(&'a str, u64, u64)>,
-    /// Limits: name, active jobs, jobs that the limit blocks.
-    pub limits: Vec<(&'a str, u64, u64)>,
+    /// Pools with a concurrency limit.
+    pub pools: Vec<PoolLevel<'a>>,
+    pub limits: Vec<LimitLevel<'a>>,
+}
+
+/// Usage of a pool with a concurrency limit.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLevel<'a> {
+    pub name: &'a str,
+    pub active: u64,
+    /// The pool's concurrency limit.
+    pub most: u64,
+}
+
+/// Usage of a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitLevel<'a> {
+    pub key: &'a str,
+    pub active: u64,
+    /// Number of jobs that the limit blocks.
+    pub waiting: u64,
 }
 
 /// Labels that currently have levels.
@@ -163,12 +180,12 @@ impl DispatchMetrics {
             *ratios.entry(self.labels.0.of(queue)).or_default() += ratio;
         }
         let mut pools: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for (pool, active, most) in &now.pools {
-            let used = pools.entry(self.labels.1.of(pool)).or_default();
+        for PoolLevel { name, active, most } in &now.pools {
+            let used = pools.entry(self.labels.1.of(name)).or_default();
             *used = (used.0 + active, used.1 + most);
         }
         let mut keys: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for (key, active, waiting) in &now.limits {
+        for LimitLevel { key, active, waiting } in &now.limits {
             let used = keys.entry(self.labels.2.of(key)).or_default();
             *used = (used.0 + active, used.1 + waiting);
         }
@@ -229,8 +246,9 @@ mod tests {
             text
         };
         let names: Vec<String> = (0..MOST_KEYS + 2).map(|number| format!("k{number}")).collect();
-        let mut now = DispatchLevels { queues: vec![("q", 0.5)], pools: vec![("p", 1, 4)], ..Default::default() };
-        now.limits = names.iter().map(|name| (name.as_str(), 2, 3)).collect();
+        let pools = vec![PoolLevel { name: "p", active: 1, most: 4 }];
+        let mut now = DispatchLevels { queues: vec![("q", 0.5)], pools, ..Default::default() };
+        now.limits = names.iter().map(|name| LimitLevel { key: name, active: 2, waiting: 3 }).collect();
         metrics.levels(&now);
         let text = shown(&registry);
         for line in [
@@ -241,7 +259,8 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        metrics.levels(&DispatchLevels { limits: vec![("k1", 0, 0)], ..Default::default() });
+        let limits = vec![LimitLevel { key: "k1", active: 0, waiting: 0 }];
+        metrics.levels(&DispatchLevels { limits, ..Default::default() });
         let text = shown(&registry);
         for gone in ["queue=\"q\"", "pool=\"p\"", "k0", "_other"] {
             assert!(!text.contains(gone), "{gone} is still in\n{text}");

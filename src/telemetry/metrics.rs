@@ -5,6 +5,7 @@ use super::{
     DispatchMetrics, Format, LabelPairs, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, SidekiqMetrics,
     TenantMetrics, Waiting, WeightsMetrics, exposition,
 };
+use crate::domain::job::State;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -306,16 +307,16 @@ impl JobMetrics {
 
     /// Sets the number of jobs per queue and state. Removes the levels of queues that are not
     /// listed.
-    pub fn depths(&self, queues: &[(String, BTreeMap<&'static str, i64>)]) {
-        let mut sums: BTreeMap<(&str, &'static str), i64> = BTreeMap::new();
+    pub fn depths(&self, queues: &[(String, BTreeMap<State, i64>)]) {
+        let mut sums: BTreeMap<(&str, State), i64> = BTreeMap::new();
         for (queue, counts) in queues {
             // Queues without a series of their own are summed.
             let queue = self.labels.0.of(queue);
-            counts.iter().for_each(|(state, jobs)| *sums.entry((queue, state)).or_default() += jobs);
+            counts.iter().for_each(|(state, jobs)| *sums.entry((queue, *state)).or_default() += jobs);
         }
         let mut now = HashSet::new();
         for ((queue, state), jobs) in sums {
-            let label = Depth { queue: queue.to_owned(), state };
+            let label = Depth { queue: queue.to_owned(), state: state.name() };
             self.depth.get_or_create(&label).set(jobs);
             now.insert(label);
         }
@@ -372,7 +373,7 @@ mod tests {
     fn a_queue_that_is_gone_has_no_depth() {
         let metrics = Metrics::default();
         let depths = |queues: &[&str]| {
-            let counts = BTreeMap::from([("available", 2)]);
+            let counts = BTreeMap::from([(State::Available, 2)]);
             let queues: Vec<_> = queues.iter().map(|queue| ((*queue).to_owned(), counts.clone())).collect();
             metrics.jobs.depths(&queues);
         };

@@ -14,7 +14,7 @@ mod tenants;
 mod waiting;
 mod weights;
 
-pub use dispatch::{DispatchLevels, DispatchMetrics, MOST_KEYS};
+pub use dispatch::{DispatchLevels, DispatchMetrics, LimitLevel, MOST_KEYS, PoolLevel};
 pub use exposition::Format;
 pub use labels::{LabelPairs, Labels};
 pub use logs::{announce, start as start_logs};
@@ -24,6 +24,6 @@ pub use planner::{PlannerMetrics, RuleLevels};
 pub use repeats::Repeats;
 pub use shadow::{ShadowLevels, ShadowMetrics, TenantWaits};
 pub use sidekiq::SidekiqMetrics;
-pub use tenants::{MOST_TENANTS, TenantMetrics};
+pub use tenants::{MOST_TENANTS, TenantLevel, TenantMetrics};
 pub use waiting::{Waiting, WaitingOne};
 pub use weights::WeightsMetrics;

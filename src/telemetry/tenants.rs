@@ -66,6 +66,15 @@ impl Default for TenantMetrics {
     }
 }
 
+/// Numbers of a tenant's jobs.
+#[derive(Clone, Debug)]
+pub struct TenantLevel {
+    pub tenant: String,
+    pub active: u64,
+    /// Number of waiting jobs.
+    pub depth: u64,
+}
+
 impl TenantMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("ojs_tenant_jobs_enqueued", "Jobs enqueued by this process", self.enqueued.clone());
@@ -122,13 +131,13 @@ impl TenantMetrics {
 
     /// Sets the numbers of active and waiting jobs per tenant; `all` is the total. The tenants with
     /// most jobs keep their labels.
-    pub fn levels(&self, tenants: &[(String, u64, u64)], all: (u64, u64)) {
-        let mut busiest: Vec<&(String, u64, u64)> = tenants.iter().collect();
-        busiest.sort_by_key(|(_, active, depth)| std::cmp::Reverse(active + depth));
-        self.forget(&self.labels.0.prefer(busiest.iter().map(|(tenant, ..)| tenant.as_str())));
+    pub fn levels(&self, tenants: &[TenantLevel], all: (u64, u64)) {
+        let mut busiest: Vec<&TenantLevel> = tenants.iter().collect();
+        busiest.sort_by_key(|level| std::cmp::Reverse(level.active + level.depth));
+        self.forget(&self.labels.0.prefer(busiest.iter().map(|level| level.tenant.as_str())));
         let mut levels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         let mut rest = all;
-        for (tenant, active, depth) in tenants {
+        for TenantLevel { tenant, active, depth } in tenants {
             let label = self.labels.0.of(tenant);
             if label != super::labels::OTHER {
                 levels.insert(label, (*active, *depth));
@@ -175,7 +184,7 @@ mod tests {
         }
         metrics.enqueued(None, "q");
         metrics.exceeded("t0", "max_queue_depth", "rejected");
-        metrics.levels(&[("t0".to_owned(), 1, 2)], (4, 9));
+        metrics.levels(&[TenantLevel { tenant: "t0".to_owned(), active: 1, depth: 2 }], (4, 9));
         let text = shown(&registry);
         for line in [
             "ojs_tenant_jobs_enqueued_total{tenant_id=\"t0\",queue=\"q\"} 1",
@@ -190,7 +199,7 @@ mod tests {
         assert!(!shown(&registry).contains("ojs_tenant_jobs_active{"));
 
         // A new tenant with more jobs than others gets a label, and a tenant without jobs loses it.
-        metrics.levels(&[("late".to_owned(), 1, 100)], (1, 100));
+        metrics.levels(&[TenantLevel { tenant: "late".to_owned(), active: 1, depth: 100 }], (1, 100));
         metrics.enqueued(Some("late"), "q");
         let text = shown(&registry);
         for line in ["ojs_tenant_queue_depth{tenant_id=\"late\"} 100", "{tenant_id=\"late\",queue=\"q\"} 1"] {

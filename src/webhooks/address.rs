@@ -50,12 +50,21 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
+/// The addresses that webhooks may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destinations {
+    /// Only public addresses, over TLS.
+    Public,
+    /// Any address, also without TLS.
+    Any,
+}
+
 /// Checks the URL of a webhook without resolving its name. Returns a message if it is not allowed.
-pub fn check_url(text: &str, private: bool) -> Result<(), String> {
+pub fn check_url(text: &str, allowed: Destinations) -> Result<(), String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     match url.scheme() {
         "https" => {}
-        "http" if private => {}
+        "http" if allowed == Destinations::Any => {}
         scheme => return Err(format!("its scheme is {scheme:?}")),
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -67,7 +76,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
         Some(Host::Domain(_)) => None,
         None => return Err("it has no host".to_owned()),
     };
-    match address.filter(|address| !private && !is_public(*address)) {
+    match address.filter(|address| allowed == Destinations::Public && !is_public(*address)) {
         Some(address) => Err(format!("{address} is not a public address")),
         None => Ok(()),
     }
@@ -149,7 +158,7 @@ mod tests {
     #[test]
     fn urls_that_lead_inside_are_refused() {
         for url in ["https://example.com/hook?x=1", "https://93.184.216.34:8443/"] {
-            assert_eq!(check_url(url, false), Ok(()), "{url}");
+            assert_eq!(check_url(url, Destinations::Public), Ok(()), "{url}");
         }
         for url in [
             "http://example.com/",
@@ -164,10 +173,10 @@ mod tests {
             "example.com",
             "https://169.254.169.254/latest/",
         ] {
-            assert!(check_url(url, false).is_err(), "{url}");
+            assert!(check_url(url, Destinations::Public).is_err(), "{url}");
         }
-        assert_eq!(check_url("http://127.0.0.1:9/", true), Ok(()));
-        assert!(check_url("gopher://127.0.0.1:9/", true).is_err());
+        assert_eq!(check_url("http://127.0.0.1:9/", Destinations::Any), Ok(()));
+        assert!(check_url("gopher://127.0.0.1:9/", Destinations::Any).is_err());
     }
 
     #[tokio::test]

@@ -4,5 +4,5 @@
 mod address;
 mod sender;
 
-pub use address::{check_url, is_public};
+pub use address::{Destinations, check_url, is_public};
 pub use sender::{Letter, Sender, Sent};

@@ -1,7 +1,7 @@
 //! One delivery: a signed POST with a deadline. Redirects are not followed, and only the status of
 //! the answer matters.
 
-use super::address::{PublicOnly, check_name, check_url};
+use super::address::{Destinations, PublicOnly, check_name, check_url};
 use crate::config::Secret;
 use crate::weights::{client_builder, signature};
 use reqwest::Client;
@@ -49,28 +49,33 @@ impl Sent {
 #[derive(Clone)]
 pub struct Sender {
     http: Client,
-    /// True if it also sends to addresses that are not public, and without TLS.
-    private: bool,
+    allowed: Destinations,
 }
 
 impl Sender {
-    /// Creates a sender to public addresses, or to any if `private` is set.
-    pub fn new(private: bool) -> Result<Sender, reqwest::Error> {
+    /// Creates a sender.
+    pub fn new(allowed: Destinations) -> Result<Sender, reqwest::Error> {
         let builder = client_builder().timeout(DEADLINE);
-        let builder = if private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)).https_only(true) };
-        Ok(Sender { http: builder.build()?, private })
+        let builder = match allowed {
+            Destinations::Any => builder,
+            Destinations::Public => builder.dns_resolver(Arc::new(PublicOnly)).https_only(true),
+        };
+        Ok(Sender { http: builder.build()?, allowed })
     }
 
     /// Checks if deliveries to a URL are allowed. Returns a message if they are not.
     pub async fn check(&self, url: &str) -> Result<(), String> {
-        check_url(url, self.private)?;
-        if self.private { Ok(()) } else { check_name(url).await }
+        check_url(url, self.allowed)?;
+        match self.allowed {
+            Destinations::Any => Ok(()),
+            Destinations::Public => check_name(url).await,
+        }
     }
 
     /// Sends a delivery. Returns a message if there was no answer.
     pub async fn send(&self, letter: &Letter<'_>) -> Result<Sent, String> {
         // Names are resolved and checked by the HTTP client.
-        check_url(letter.url, self.private)?;
+        check_url(letter.url, self.allowed)?;
         let signatures: Vec<String> =
             letter.secrets.iter().map(|secret| signature(secret, letter.timestamp, letter.body)).collect();
         let request = self

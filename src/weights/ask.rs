@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 pub struct Ask {
     pub queue: String,
     pub round: u64,
-    pub tenants: Vec<Tenant>,
+    pub tenants: Vec<AskedTenant>,
 }
 
 /// A tenant in a request. Unknown fields are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Tenant {
+pub struct AskedTenant {
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<u64>,
@@ -32,10 +32,10 @@ pub struct Tenant {
     pub weight: Option<Weight>,
 }
 
-impl Tenant {
+impl AskedTenant {
     /// Creates a tenant of which only the name is known.
-    pub fn named(id: &str) -> Tenant {
-        Tenant { id: id.to_owned(), ..Tenant::default() }
+    pub fn named(id: &str) -> AskedTenant {
+        AskedTenant { id: id.to_owned(), ..AskedTenant::default() }
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let full = Tenant {
+        let full = AskedTenant {
             id: "a".to_owned(),
             pending: Some(12),
             oldest_age_ms: Some(5120),
@@ -68,7 +68,7 @@ mod tests {
             avg_runtime_ms: Some(210),
             weight: Weight::of(0.5),
         };
-        let ask = Ask { queue: "reports".to_owned(), round: 7, tenants: vec![full, Tenant::named("b")] };
+        let ask = Ask { queue: "reports".to_owned(), round: 7, tenants: vec![full, AskedTenant::named("b")] };
         assert_eq!(
             to_value(Body { rule: "r", ask: &ask }).unwrap(),
             json!({

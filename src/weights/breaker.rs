@@ -36,7 +36,7 @@ struct Open {
 
 /// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BreakerState {
     Closed,
     Open,
     HalfOpen,
@@ -50,13 +50,13 @@ pub enum Pass {
     Probe,
 }
 
-impl State {
+impl BreakerState {
     /// Returns the name used in statistics.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Closed => "closed",
-            State::Open => "open",
-            State::HalfOpen => "half_open",
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
         }
     }
 }
@@ -114,11 +114,11 @@ impl Breaker {
     }
 
     /// Returns the current state.
-    pub fn state(&self, now_ms: i64) -> State {
+    pub fn state(&self, now_ms: i64) -> BreakerState {
         match &self.open {
-            None => State::Closed,
-            Some(open) if open.wait_ms(now_ms) > 0 => State::Open,
-            Some(_) => State::HalfOpen,
+            None => BreakerState::Closed,
+            Some(open) if open.wait_ms(now_ms) > 0 => BreakerState::Open,
+            Some(_) => BreakerState::HalfOpen,
         }
     }
 }
@@ -156,10 +156,10 @@ mod tests {
             } else {
                 breaker.succeeded()
             }
-            assert_eq!(breaker.state(0), State::Closed, "after request {at}");
+            assert_eq!(breaker.state(0), BreakerState::Closed, "after request {at}");
         }
         breaker.failed(Pass::Regular, 0);
-        assert_eq!((breaker.state(0), breaker.enter(0)), (State::Open, Err(1_000)));
+        assert_eq!((breaker.state(0), breaker.enter(0)), (BreakerState::Open, Err(1_000)));
         assert_eq!(breaker.enter(400), Err(600));
         assert_eq!((breaker.next_attempt(400), breaker.next_attempt(1_000)), (Some(1_000), None));
     }
@@ -170,11 +170,11 @@ mod tests {
         for wait in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
             assert_eq!(breaker.enter(now + wait - 1), Err(1), "open for {wait} ms");
             now += wait;
-            assert_eq!(breaker.state(now), State::HalfOpen);
+            assert_eq!(breaker.state(now), BreakerState::HalfOpen);
             let pass = breaker.enter(now).unwrap();
             assert_eq!(pass, Pass::Probe);
             breaker.failed(pass, now);
-            assert_eq!(breaker.state(now), State::Open);
+            assert_eq!(breaker.state(now), BreakerState::Open);
         }
         breaker.succeeded();
         assert_eq!(breaker.enter(now), Ok(Pass::Regular));
@@ -193,7 +193,7 @@ mod tests {
         breaker.abandoned(Pass::Probe);
         assert_eq!(breaker.enter(1_000), Ok(Pass::Probe));
         breaker.succeeded();
-        assert_eq!(breaker.state(1_000), State::Closed);
+        assert_eq!(breaker.state(1_000), BreakerState::Closed);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Detection of answers that are well-formed but probably a mistake.
 
-use super::Outcome;
+use super::ReceivedWeights;
 
 /// A reason to doubt an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Doubt {
 impl Doubt {
     /// Returns the doubt about an answer, if there is one. Answers with invalid values are reported
     /// in another way.
-    pub fn of(outcome: &Outcome) -> Option<Doubt> {
+    pub fn of(outcome: &ReceivedWeights) -> Option<Doubt> {
         if outcome.invalid_total > 0 {
             return None;
         }
@@ -68,7 +68,7 @@ mod tests {
             (&[], 0, 0, 0, None),
         ] {
             let weights = weights.iter().map(|weight| ("a".to_owned(), *weight)).collect();
-            let outcome = Outcome { weights, invalid_total, unknown, missing, ..Outcome::default() };
+            let outcome = ReceivedWeights { weights, invalid_total, unknown, missing, ..ReceivedWeights::default() };
             assert_eq!(Doubt::of(&outcome), expected, "{outcome:?}");
         }
     }

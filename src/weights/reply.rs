@@ -11,7 +11,7 @@ const MOST_SHOWN: usize = 40;
 
 /// A parsed answer. Tenants that it omits, or whose value is invalid, keep their last good weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReceivedWeights {
     pub weights: Vec<(String, Weight)>,
     /// Tenants with invalid values and the reasons, at most 20.
     pub invalid: Vec<(String, String)>,
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub missing: u64,
 }
 
-impl Outcome {
+impl ReceivedWeights {
     /// Returns true if the answer counts as a success. One with only invalid values does not renew
     /// the age of weights.
     pub fn is_usable(&self) -> bool {
@@ -42,13 +42,13 @@ impl Outcome {
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Parses an answer. Returns an error if the answer as a whole is invalid.
-pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String> {
+pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<ReceivedWeights, String> {
     let answer: Members =
         serde_json::from_slice(body).map_err(|error| format!("the body is not a JSON object: {error}"))?;
     let weights = answer.get("weights").ok_or("the body has no member \"weights\"")?;
     let weights: Members =
         serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is not an object: {error}"))?;
-    let mut outcome = Outcome::default();
+    let mut outcome = ReceivedWeights::default();
     for (tenant, value) in weights {
         if !asked.contains(tenant.as_str()) {
             outcome.unknown += 1;
@@ -87,7 +87,7 @@ fn weight(json: &str) -> Option<Weight> {
 mod tests {
     use super::*;
 
-    fn read(body: &str, asked: &[&str]) -> Result<Outcome, String> {
+    fn read(body: &str, asked: &[&str]) -> Result<ReceivedWeights, String> {
         super::read(body.as_bytes(), &asked.iter().copied().collect())
     }
 

@@ -1,7 +1,7 @@
 //! The source of a rule's weights: its webhook behind a circuit breaker, with its recent results.
 
 use super::webhook::Webhook;
-use super::{Ask, Breaker, Error, ErrorKind, InvalidUrl, Outcome, Pass, State};
+use super::{Ask, Breaker, BreakerState, Error, ErrorKind, InvalidUrl, Pass, ReceivedWeights};
 use crate::clock::Clock;
 use crate::config::Secret;
 use crate::domain::plan::Rule;
@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// The result of a request: weights or an error.
-pub type Answer = Result<Outcome, Error>;
+pub type WebhookAnswer = Result<ReceivedWeights, Error>;
 
 /// The source of one rule's weights.
-pub struct Source {
+pub struct WebhookSource {
     rule: String,
     webhook: Webhook,
     clock: Clock,
@@ -34,7 +34,7 @@ struct Memory {
 
 /// The status of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct WebhookStatus {
     /// The time at which the webhook last returned usable weights, in epoch milliseconds.
     pub last_success_at: Option<i64>,
     /// Number of failed requests, without those that the breaker blocked.
@@ -43,12 +43,12 @@ pub struct Status {
     pub last_error: Option<String>,
     /// The time of the first of the current failures in a row; `None` while the webhook works.
     pub failing_since: Option<i64>,
-    pub breaker: State,
+    pub breaker: BreakerState,
     /// The time of the next attempt, while the breaker is open.
     pub next_attempt_at: Option<i64>,
 }
 
-impl Source {
+impl WebhookSource {
     /// The name of this source in statistics and round reports.
     pub const NAME: &str = "webhook";
 
@@ -59,15 +59,15 @@ impl Source {
         http: reqwest::Client,
         clock: Clock,
         metrics: WeightsMetrics,
-    ) -> Result<Option<Source>, InvalidUrl> {
+    ) -> Result<Option<WebhookSource>, InvalidUrl> {
         let Some(webhook) = &rule.weights.webhook else { return Ok(None) };
         let webhook = Webhook::new(&rule.name, webhook, secret, http)?;
         let rule = rule.name.clone();
-        Ok(Some(Source { rule, webhook, clock, metrics, memory: Mutex::default() }))
+        Ok(Some(WebhookSource { rule, webhook, clock, metrics, memory: Mutex::default() }))
     }
 
     /// Requests weights. Ends within the webhook's timeout, and at once while the breaker is open.
-    pub async fn ask(&self, ask: Ask) -> Answer {
+    pub async fn ask(&self, ask: Ask) -> WebhookAnswer {
         let now_ms = self.clock.now_ms();
         let pass =
             self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
@@ -84,9 +84,9 @@ impl Source {
     }
 
     /// Returns the current status.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> WebhookStatus {
         let (memory, now_ms) = (self.memory(), self.clock.now_ms());
-        Status {
+        WebhookStatus {
             last_success_at: memory.last_success_at,
             errors_total: memory.errors_total,
             last_error: memory.last_error.clone(),
@@ -117,7 +117,7 @@ impl Memory {
         self.last_error = Some(error);
     }
 
-    fn note(&mut self, pass: Pass, answer: &Answer, now_ms: i64) {
+    fn note(&mut self, pass: Pass, answer: &WebhookAnswer, now_ms: i64) {
         match answer {
             Ok(outcome) => {
                 self.breaker.succeeded();
@@ -137,12 +137,12 @@ impl Memory {
 
 /// A request in progress. If it is dropped at an await, the breaker stops waiting for its result.
 struct PendingRequest<'a> {
-    source: &'a Source,
+    source: &'a WebhookSource,
     pass: Option<Pass>,
 }
 
 impl PendingRequest<'_> {
-    fn finish(mut self, answer: &Answer) {
+    fn finish(mut self, answer: &WebhookAnswer) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().note(pass, answer, self.source.clock.now_ms());
         }
@@ -157,10 +157,10 @@ impl Drop for PendingRequest<'_> {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for WebhookSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.webhook.place();
-        f.debug_struct("Source")
+        f.debug_struct("WebhookSource")
             .field("rule", &self.rule)
             .field("place", &place)
             .field("status", &self.status())

@@ -3,7 +3,7 @@
 
 use super::client::USER_AGENT;
 use super::webhook::{Webhook, body, check_status, media_type, read, unsent};
-use super::{Answer, Ask, Client, InvalidUrl, reply};
+use super::{Ask, Client, InvalidUrl, WebhookAnswer, reply};
 use crate::config::{Secret, redact};
 use crate::domain::plan::Rule;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub struct Trial {
     pub body: String,
     pub took: Duration,
     pub response: Option<Received>,
-    pub answer: Answer,
+    pub answer: WebhookAnswer,
     /// The text of each value of the answer, by tenant.
     pub values: BTreeMap<String, String>,
 }

@@ -1,7 +1,7 @@
 //! One exchange with the webhook: signed, with a deadline, and without trust in the answer.
 
 use super::ask::Body;
-use super::reply::{self, Outcome};
+use super::reply::{self, ReceivedWeights};
 use super::{Ask, Error, ErrorKind, InvalidUrl, causes};
 use crate::config::Secret;
 use crate::domain::plan;
@@ -44,21 +44,21 @@ impl Webhook {
     }
 
     /// Sends a request and reads the whole answer within the deadline.
-    pub(super) async fn ask(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
+    pub(super) async fn ask(&self, ask: &Ask, now_ms: i64) -> Result<ReceivedWeights, Error> {
         self.within_deadline(self.exchange(ask, now_ms)).await
     }
 
     /// Ends an exchange at the deadline, and adds the webhook's address to errors.
     pub(super) async fn within_deadline(
         &self,
-        exchange: impl Future<Output = Result<Outcome, Error>>,
-    ) -> Result<Outcome, Error> {
+        exchange: impl Future<Output = Result<ReceivedWeights, Error>>,
+    ) -> Result<ReceivedWeights, Error> {
         let late = |_| ErrorKind::Timeout.with(format!("no complete response within {:?}", self.timeout));
         let answer = tokio::time::timeout(self.timeout, exchange).await.map_err(late).flatten();
         answer.map_err(|error| error.kind.with(format!("weights webhook {}: {}", self.place(), error.text)))
     }
 
-    async fn exchange(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
+    async fn exchange(&self, ask: &Ask, now_ms: i64) -> Result<ReceivedWeights, Error> {
         let response = self.request(ask, now_ms)?.send().await.map_err(unsent)?;
         let status = response.status();
         check_status(status)?;
@@ -102,7 +102,7 @@ pub(super) fn check_status(status: StatusCode) -> Result<(), Error> {
 }
 
 /// Parses a successful answer.
-pub(super) fn read(ask: &Ask, status: StatusCode, media_type: &str, body: &[u8]) -> Result<Outcome, Error> {
+pub(super) fn read(ask: &Ask, status: StatusCode, media_type: &str, body: &[u8]) -> Result<ReceivedWeights, Error> {
     let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
     reply::read(body, &asked)
         .map_err(|reason| ErrorKind::Unreadable.with(format!("returned HTTP {status} ({media_type}): {reason}")))

@@ -8,7 +8,7 @@ use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
 use fairgate::domain::plan::{Batch, Rule};
 use fairgate::domain::tenant::Weight;
-use fairgate::rules::{Removed, Source};
+use fairgate::rules::{Removed, RuleSource};
 use futures_util::future::join_all;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ async fn a_changed_rule_survives_a_restart_and_the_files_is_a_start_value() {
     let known = book.known().await.unwrap();
     assert_eq!(known.rules.get("r").map(|rule| rule.batch), Some(Batch::Jobs(77)), "changed at run time");
     assert_eq!(known.rules.get("s").map(|rule| rule.batch), Some(Batch::Jobs(99)), "changed in the file");
-    assert_eq!((known.source("r"), known.source("s")), (Some(Source::Api), Some(Source::File)));
+    assert_eq!((known.source("r"), known.source("s")), (Some(RuleSource::Api), Some(RuleSource::File)));
     assert!(known.rules.get("added").is_some());
     assert_eq!(book.remove("r").await.unwrap(), Removed::Restored);
     assert_eq!(book.reload().await.unwrap().rules.get("r").map(|rule| rule.batch), Some(Batch::Jobs(5)));

@@ -166,7 +166,7 @@ async fn a_clock_step_does_not_delay_the_next_attempt() {
     app.client.enqueue_into("q").await;
     received(&server, 1).await;
     tried(&app.client, 1).await;
-    app.store().tick(true).await.unwrap();
+    app.store().tick_and_signal().await.unwrap();
     app.clock.advance(-3_600_000);
     eventually("the step is accepted", async || {
         app.client.get("/v1/events?types=clock.stepped_back").await.at("/events/0").is_object()

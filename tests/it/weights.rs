@@ -6,7 +6,7 @@ use fairgate::config::Secret;
 use fairgate::domain::plan::{Rule, Webhook};
 use fairgate::domain::tenant::Weight;
 use fairgate::telemetry::{Format, Metrics};
-use fairgate::weights::{Ask, ErrorKind, Source, State, Tenant, client_builder};
+use fairgate::weights::{Ask, AskedTenant, BreakerState, ErrorKind, WebhookSource, client_builder};
 use futures_util::FutureExt;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +20,7 @@ const LONG: u64 = 600_000;
 
 /// A weights source for one URL.
 struct Asker {
-    source: Source,
+    source: WebhookSource,
     clock: Clock,
     metrics: Metrics,
 }
@@ -30,13 +30,13 @@ impl Asker {
         let mut rule = Rule::new("reports", &["report.*"]);
         rule.weights.webhook = Some(Webhook { url: url.to_owned(), timeout, secret_env: None });
         let (clock, metrics, http) = (Clock::manual(NOW), Metrics::default(), client_builder().build().unwrap());
-        let source = Source::new(&rule, secret.map(Secret::new), http, clock.clone(), metrics.weights.clone());
+        let source = WebhookSource::new(&rule, secret.map(Secret::new), http, clock.clone(), metrics.weights.clone());
         Asker { source: source.unwrap().expect("the rule has a webhook"), clock, metrics }
     }
 
     /// Requests weights of tenants a, b and c.
-    async fn ask(&self) -> fairgate::weights::Answer {
-        let tenants = ["a", "b", "c"].map(Tenant::named).to_vec();
+    async fn ask(&self) -> fairgate::weights::WebhookAnswer {
+        let tenants = ["a", "b", "c"].map(AskedTenant::named).to_vec();
         self.source.ask(Ask { queue: "reports".to_owned(), round: 7, tenants }).await
     }
 
@@ -244,7 +244,7 @@ async fn a_failing_webhook_is_not_called_for_a_while_and_then_probed() {
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 5);
     let status = asker.source.status();
-    assert_eq!((status.breaker, status.errors_total), (State::Open, 5), "a cancelled request is not an error");
+    assert_eq!((status.breaker, status.errors_total), (BreakerState::Open, 5), "a cancelled request is not an error");
     for line in [
         r#"fairgate_weights_requests_total{rule="reports",outcome="status"} 5"#,
         r#"fairgate_weights_requests_total{rule="reports",outcome="breaker_open"} 3"#,
@@ -264,11 +264,11 @@ async fn a_failing_webhook_is_not_called_for_a_while_and_then_probed() {
     drop(broken);
     Mock::given(method("POST")).respond_with(weights(json!({"a": 1}))).mount(&server).await;
     asker.clock.advance(1);
-    assert_eq!(asker.source.status().breaker, State::HalfOpen);
+    assert_eq!(asker.source.status().breaker, BreakerState::HalfOpen);
     assert!(asker.ask().now_or_never().is_none(), "a probe that its caller cancels");
     asker.ask().await.expect("another probe is allowed");
     let status = asker.source.status();
-    assert_eq!((status.breaker, status.last_success_at), (State::Closed, Some(NOW + 3_000)));
+    assert_eq!((status.breaker, status.last_success_at), (BreakerState::Closed, Some(NOW + 3_000)));
     asker.ask().await.expect("the probe succeeds");
 }
 
@@ -284,12 +284,12 @@ async fn secrets_are_printed_nowhere() {
             let texts = format!("{error:?} {error} {:?} {:?}", asker.source, asker.source.status());
             assert!(texts.contains(&address) && !texts.contains("hunter2"), "{texts}");
         }
-        assert_eq!(asker.source.status().breaker, State::Open);
+        assert_eq!(asker.source.status().breaker, BreakerState::Open);
     }
     let mut rule = Rule::new("reports", &["report.*"]);
     let url = "ftp://user:hunter2@host/".to_owned();
     rule.weights.webhook = Some(Webhook { url, timeout: 1, secret_env: None });
     let http = client_builder().build().unwrap();
-    let error = Source::new(&rule, None, http, Clock::System, Metrics::default().weights).unwrap_err();
+    let error = WebhookSource::new(&rule, None, http, Clock::System, Metrics::default().weights).unwrap_err();
     assert!(!format!("{error:?} {error}").contains("hunter2"), "{error}");
 }

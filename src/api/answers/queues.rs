@@ -3,7 +3,8 @@
 use super::rate_limits::{Quota, RateLimit};
 use super::types::{Source, Timestamp, described};
 use crate::api::openapi::queues::{counts, status};
-use crate::domain::limit::Bound;
+use crate::domain::job::State;
+use crate::domain::limit::{Bound, Overflow};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ described! {
     /// `active` or `paused`.
     Status(&'static str) => status();
     /// Numbers of jobs by state.
-    JobCounts(BTreeMap<&'static str, i64>) => counts();
+    JobCounts(BTreeMap<State, i64>) => counts();
 }
 
 impl Status {
@@ -115,7 +116,7 @@ pub struct Backpressure {
     /// The largest number of jobs that are available, scheduled or retryable.
     pub max_depth: u64,
     /// The reaction to a job that exceeds the bound.
-    #[schemars(extend("enum" = ["reject", "block", "drop_oldest"]))]
+    #[schemars(extend("enum" = Overflow::NAMES))]
     pub strategy: &'static str,
     /// The part of the bound from which producers get a warning.
     #[schemars(range(min = 0, max = 1))]
@@ -124,7 +125,7 @@ pub struct Backpressure {
 
 impl From<Bound> for Backpressure {
     fn from(bound: Bound) -> Self {
-        Backpressure { max_depth: bound.most, strategy: bound.strategy, warning_threshold: bound.warning }
+        Backpressure { max_depth: bound.most, strategy: bound.overflow.name(), warning_threshold: bound.warning }
     }
 }
 
@@ -165,7 +166,7 @@ pub struct AdminQueue {
     pub paused: bool,
     /// Number of jobs by state.
     #[schemars(with = "BTreeMap<String, u64>")]
-    pub counts: BTreeMap<&'static str, i64>,
+    pub counts: BTreeMap<State, i64>,
     pub created_at: Timestamp,
 }
 

@@ -1,5 +1,6 @@
 //! Totals over all queues, jobs and workers.
 
+use crate::domain::job::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ pub struct Stats {
     pub workers: u64,
     /// Number of jobs by state.
     #[schemars(with = "BTreeMap<String, u64>")]
-    pub jobs: BTreeMap<&'static str, i64>,
+    pub jobs: BTreeMap<State, i64>,
     pub throughput: Throughput,
     pub uptime_seconds: u64,
 }

@@ -1,6 +1,7 @@
 //! Values that many answers share.
 
 use crate::api::openapi::{derived, schema};
+use crate::domain::job::State;
 use crate::domain::time;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -34,7 +35,7 @@ pub(super) use described;
 
 described! {
     /// The state of a job.
-    JobState(String) => schema::state();
+    JobState(State) => schema::state();
     /// JSON text from the store.
     Json(Box<RawValue>) => schema::any();
     /// The name of a cron.

@@ -1,7 +1,7 @@
 //! The reason why a job is not active.
 
 use super::types::Timestamp;
-use crate::domain::limit::LimitScope;
+use crate::domain::limit::{LimitScope, LimitStrategy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,8 +31,8 @@ pub struct WaitingFor {
     #[schemars(extend("enum" = LimitScope::NAMES))]
     pub scope: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["concurrency", "rate", "throttle", "hold"]))]
-    pub strategy: Option<String>,
+    #[schemars(extend("enum" = LimitStrategy::NAMES))]
+    pub strategy: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ use crate::api::{Api, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::job::State as JobState;
 use crate::domain::names;
-use crate::store::{Deleted, FoundJob, JobFilter, Outcome};
+use crate::store::{Deleted, FoundJob, JobFilter, JobOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -66,22 +66,22 @@ pub(crate) fn filter(query: &Query) -> Result<JobFilter, ApiError> {
 /// `POST /admin/jobs/{id}/cancel`.
 pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
-        Outcome::Done(record, _) => {
+        JobOutcome::Done(record, _) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
             Ok(response::job(&record))
         }
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
 /// `POST /admin/jobs/{id}/retry`: makes a discarded or cancelled job available again.
 pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    match api.store().retry(&id, true).await? {
-        Outcome::Done(record, _) => Ok(response::job(&record)),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => {
-            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+    match api.store().retry_ended(&id).await? {
+        JobOutcome::Done(record, _) => Ok(response::job(&record)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => {
+            Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }
 }
@@ -93,11 +93,11 @@ pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, A
 }
 
 async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().retry(&id, true).await? {
-        Outcome::Done(..) => Ok(()),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => {
-            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+    match api.store().retry_ended(&id).await? {
+        JobOutcome::Done(..) => Ok(()),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => {
+            Err(ApiError::conflict(&id, "retried", state, "discarded or cancelled", None))
         }
     }
 }
@@ -120,10 +120,10 @@ pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, 
 }
 
 async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
-    match api.store().delete(&id, true).await? {
+    match api.store().delete_ended(&id).await? {
         Deleted::Done => Ok(()),
         Deleted::Missing => Err(ApiError::not_found("job", &id)),
-        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", &state, "finished", None)),
+        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", state, "finished", None)),
     }
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn purge(api: Api, PathParam(queue): PathParam, request: Reques
     let (found, _) = api.store().find_jobs(&filter).await?;
     let ids: Vec<String> = found.into_iter().map(|job| job.id).collect();
     let done = bulk.run("purge", &api, &ids, purge_one).await;
-    let states = states.iter().map(|state| answers::JobState(state.name().to_owned())).collect();
+    let states = states.into_iter().map(answers::JobState).collect();
     let body = BulkAnswer { purged_count: Some(done.succeeded), states: Some(states), ..done };
     Ok(response::json(StatusCode::OK, &body))
 }

@@ -9,6 +9,7 @@ use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
+use crate::domain::pool::{Directive, WorkerState};
 use crate::store::{SetDirectiveOutcome, Worker};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -17,8 +18,9 @@ use axum::response::Response;
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let page = Page::from_admin_query(&Query::parse(&uri))?;
     let workers = api.store().workers().await?;
-    let count = |name: &str| workers.iter().filter(|worker| state(&api, worker) == name).count();
-    let (running, stale) = (count("running"), count("stale"));
+    let stale = workers.iter().filter(|worker| is_stale(&api, worker)).count();
+    let runs = |worker: &&Worker| !is_stale(&api, worker) && worker.effective_state() == WorkerState::Running;
+    let running = workers.iter().filter(runs).count();
     let mut items = Vec::new();
     for worker in workers.iter().skip(page.offset).take(page.limit) {
         let active = api.store().leased_by(&worker.id).await?;
@@ -40,31 +42,30 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
 /// `GET /workers/{id}/health`: 503 for a worker without a recent heartbeat.
 pub(crate) async fn health(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
-    let state = state(&api, &worker);
-    let status = if state == "stale" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    let body = WorkerHealth { worker_id: &id, state, last_heartbeat_at: Timestamp(worker.seen) };
+    let status = if is_stale(&api, &worker) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let body = WorkerHealth { worker_id: &id, state: state(&api, &worker), last_heartbeat_at: Timestamp(worker.seen) };
     Ok(response::json(status, &body))
 }
 
 /// `POST /admin/workers/{id}/quiet`: the worker gets no more jobs and finishes its active ones.
 pub(crate) async fn quiet(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    direct(&api, &id, "quiet").await
+    direct(&api, &id, Directive::Quiet).await
 }
 
 /// `POST /admin/workers/{id}/resume`: a quiet worker gets jobs again.
 pub(crate) async fn resume(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    direct(&api, &id, "running").await
+    direct(&api, &id, Directive::Running).await
 }
 
 /// `POST /admin/workers/{id}/terminate`: asks the worker to exit. This cannot be undone.
 pub(crate) async fn terminate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
-    direct(&api, &id, "terminate").await
+    direct(&api, &id, Directive::Terminate).await
 }
 
-async fn direct(api: &Api, id: &str, directive: &str) -> Result<Response, ApiError> {
+async fn direct(api: &Api, id: &str, directive: Directive) -> Result<Response, ApiError> {
     match api.store().set_directive(id, directive).await? {
         SetDirectiveOutcome::Done => {
-            Ok(response::json(StatusCode::OK, &WorkerDirected { worker_id: id, state: directive }))
+            Ok(response::json(StatusCode::OK, &WorkerDirected { worker_id: id, state: directive.name() }))
         }
         SetDirectiveOutcome::Missing => Err(ApiError::not_found("worker", id)),
         SetDirectiveOutcome::Terminates => {
@@ -77,7 +78,7 @@ async fn direct(api: &Api, id: &str, directive: &str) -> Result<Response, ApiErr
 /// `DELETE /admin/workers/{id}`: removes a stale worker and returns its active jobs to their queues.
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let worker = find(&api, &id).await?;
-    if state(&api, &worker) != "stale" {
+    if !is_stale(&api, &worker) {
         let message = format!("Worker {id} sent a heartbeat recently; only a stale worker can be removed.");
         let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("worker_id", &id);
         return Err(error.hint(format!("Send POST /ojs/v1/admin/workers/{id}/terminate to ask it to exit.")));
@@ -91,16 +92,15 @@ async fn find(api: &Api, id: &str) -> Result<Worker, ApiError> {
     api.store().worker(id).await?.ok_or_else(|| ApiError::not_found("worker", id))
 }
 
-/// The state of a worker: `stale` without a recent heartbeat, else the directive for it, else the state that it reported.
-fn state<'a>(api: &Api, worker: &'a Worker) -> &'a str {
+/// Returns true if the worker has sent no heartbeat recently.
+fn is_stale(api: &Api, worker: &Worker) -> bool {
     let silence = api.store().clock().now_ms() - worker.seen;
-    if silence > api.inner.heartbeat_interval.as_millis() as i64 * 3 {
-        return "stale";
-    }
-    match worker.directive.as_str() {
-        "" | "running" => &worker.state,
-        directive => directive,
-    }
+    silence > api.inner.heartbeat_interval.as_millis() as i64 * 3
+}
+
+/// The state of a worker as responses show it.
+fn state(api: &Api, worker: &Worker) -> &'static str {
+    if is_stale(api, worker) { "stale" } else { worker.effective_state().name() }
 }
 
 fn describe<'a>(api: &Api, worker: &'a Worker, active_jobs: usize) -> answers::Worker<'a> {

@@ -9,7 +9,7 @@ use crate::api::list_response::ListResponse;
 use crate::api::pagination::{Page, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
-use crate::domain::cron::{CronJob, Timing};
+use crate::domain::cron::{CronJob, CronSkip, Timing};
 use crate::domain::invalid::Invalid;
 use crate::domain::job::push_time;
 use crate::domain::json;
@@ -132,7 +132,7 @@ pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response
                 api.metrics().jobs.enqueued(&record.queue, &record.kind);
                 return Ok(response::created(&record));
             }
-            FireCronOutcome::Skipped { why, job } => return Err(run_refused(&name, &why, job.as_deref())),
+            FireCronOutcome::Skipped { reason, job } => return Err(run_refused(&name, reason, job.as_deref())),
             FireCronOutcome::Gone | FireCronOutcome::Stale => {} // changed or removed by another request: read it again
         }
     }
@@ -248,18 +248,22 @@ fn full() -> ApiError {
     ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete crons that are not needed any more.")
 }
 
-fn run_refused(name: &str, why: &str, job: Option<&str>) -> ApiError {
-    let message = match why {
-        "overlap_skip" => {
+fn run_refused(name: &str, reason: CronSkip, job: Option<&str>) -> ApiError {
+    let message = match reason {
+        CronSkip::OverlapSkip => {
             format!("The previous job of cron {name} has not finished, and the overlap policy of the cron is `skip`.")
         }
-        "queue_full" => format!("The queue of cron {name} is full."),
-        "tenant_limit" => format!("The tenant of cron {name} has reached one of its limits."),
-        "job_refused" => {
+        CronSkip::QueueFull => format!("The queue of cron {name} is full."),
+        CronSkip::TenantLimit => format!("The tenant of cron {name} has reached one of its limits."),
+        CronSkip::JobRefused => {
             format!("The job of cron {name} was refused by the current rules; see the log for the reason.")
         }
-        _ => format!("A job that is a duplicate of the job of cron {name} already exists."),
+        // A run on request has no scheduled time that daylight saving could skip.
+        CronSkip::Duplicate | CronSkip::DstSkip => {
+            format!("A job that is a duplicate of the job of cron {name} already exists.")
+        }
     };
-    let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
+    let error =
+        ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", reason.name());
     job.into_iter().fold(error, |error, job| error.with("existing_job_id", job))
 }

@@ -12,7 +12,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::job::Record;
 use crate::domain::time;
-use crate::store::{DeadLetterFilter, Outcome};
+use crate::store::{DeadLetterFilter, JobOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -96,7 +96,7 @@ async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, ApiErro
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
     match api.store().retry_dead_letter(id).await? {
-        Outcome::Done(record, _) => Ok(*record),
+        JobOutcome::Done(record, _) => Ok(*record),
         _ => Err(ApiError::not_found("dead letter", id)),
     }
 }
@@ -109,7 +109,7 @@ pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, A
 
 async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().retry_dead_letter(&id).await? {
-        Outcome::Done(..) => Ok(()),
+        JobOutcome::Done(..) => Ok(()),
         _ => Err(ApiError::not_found("dead letter", &id)),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// The state of an open stream.
-struct Reader {
+struct EventReader {
     store: Store,
     filter: EventFilter,
     cursor: Option<String>,
@@ -70,14 +70,14 @@ pub(crate) async fn stream(
     };
     let draining = api.inner.draining.clone();
     let reader =
-        Reader { store: api.store().clone(), filter, cursor, draining, session: api.session(), _permit: permit };
+        EventReader { store: api.store().clone(), filter, cursor, draining, session: api.session(), _permit: permit };
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
     let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
     response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
     Ok(response)
 }
 
-fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+fn events(reader: EventReader) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = stream::iter([Ok(Event::default().retry(RECONNECT_DELAY).comment("events follow"))]);
     let rest = stream::unfold(reader, |mut reader| async move {
         // Revoking a key ends its streams.

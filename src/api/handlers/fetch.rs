@@ -10,7 +10,7 @@ use crate::domain::pool::{PoolQueue, Strategy};
 use crate::domain::tenant::Weight;
 use crate::domain::{json, names};
 use crate::long_poll::LONGEST_WAIT;
-use crate::store::{Choice, Fetch};
+use crate::store::{Fetch, QueueChoice};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -122,18 +122,18 @@ fn queues(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Invalid> {
 }
 
 /// Reads the strategy and weights of a request. They apply unless a pool sets its own.
-pub(crate) fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Invalid> {
+pub(crate) fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<QueueChoice>, Invalid> {
     let weights = match fields.get("weights") {
         None => None,
         Some(value) => Some(weights(value, queues)?),
     };
     let Some(name) = fields.text("strategy")? else {
-        return Ok(weights.map(|weights| Choice { strategy: Strategy::Weighted, weights }));
+        return Ok(weights.map(|weights| QueueChoice { strategy: Strategy::Weighted, weights }));
     };
     let expected = format!("one of {}", Strategy::NAMES.join(", "));
     let strategy =
         Strategy::parse(&name).ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Policy))?;
-    Ok(Some(Choice { strategy, weights: weights.unwrap_or_else(|| vec![Weight::ONE; queues.len()]) }))
+    Ok(Some(QueueChoice { strategy, weights: weights.unwrap_or_else(|| vec![Weight::ONE; queues.len()]) }))
 }
 
 fn weights(value: &str, queues: &[String]) -> Result<Vec<Weight>, Invalid> {

@@ -1,7 +1,6 @@
 //! Jobs: enqueue, list, show, cancel, activate.
 
 use super::{admin_jobs, waiting_for};
-use crate::api::body::EnqueueKind;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
@@ -10,10 +9,10 @@ use crate::api::proxy::{self, EnqueueBody};
 use crate::api::{Api, rate_limit_headers, response, tenant_header};
 use crate::domain::invalid::Invalid;
 use crate::domain::job;
-use crate::domain::job::{NewJob, Record, trace};
-use crate::domain::limit::{LimitKey, RateLimit};
+use crate::domain::job::{EnqueueKind, NewJob, Record, State, trace};
+use crate::domain::limit::{LimitKey, Overflow, RateLimit};
 use crate::domain::tenant::TenantSource;
-use crate::store::{Enqueued, JobFilter, Outcome};
+use crate::store::{Enqueued, JobFilter, JobOutcome};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
@@ -111,7 +110,7 @@ async fn store(
     let deadline = Instant::now() + headers.block_timeout;
     loop {
         let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
-        match (api.enqueue_service().enqueue(jobs, kind == EnqueueKind::Batch, &header).await?, again) {
+        match (api.enqueue_service().enqueue(jobs, kind, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
                 new.for_each(|record| {
@@ -120,7 +119,7 @@ async fn store(
                 });
                 return Ok(records);
             }
-            (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
+            (Enqueued::Bounded { overflow: Overflow::Block, .. }, Some(again)) if Instant::now() < deadline => {
                 tokio::time::sleep(BLOCKED_RETRY_INTERVAL).await;
                 jobs = again;
             }
@@ -133,9 +132,9 @@ async fn store(
 fn refusal(refused: Enqueued, kind: EnqueueKind) -> ApiError {
     match refused {
         Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, kind.index(index)),
-        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, &state, &key, kind.index(index)),
+        Enqueued::Exists { index, id, state, key } => ApiError::unique_conflict(&id, state, &key, kind.index(index)),
         Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
-        Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Bounded { queue, depth, most, overflow } => ApiError::queue_full(&queue, depth, most, overflow),
         Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, kind),
         Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // retried by the enqueue service
     }
@@ -201,25 +200,25 @@ pub(crate) async fn show_to_admin(api: Api, PathParam(id): PathParam) -> Result<
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
 pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
-        Outcome::Done(record, previous) => {
+        JobOutcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
             Ok(changed_job(&record, previous))
         }
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", state, "not finished", None)),
     }
 }
 
 /// `POST /jobs/{id}/activate`.
 pub(crate) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().activate(&id).await? {
-        Outcome::Done(record, previous) => Ok(changed_job(&record, previous)),
-        Outcome::Missing => Err(ApiError::not_found("job", &id)),
-        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", &state, "pending", None)),
+        JobOutcome::Done(record, previous) => Ok(changed_job(&record, previous)),
+        JobOutcome::Missing => Err(ApiError::not_found("job", &id)),
+        JobOutcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", state, "pending", None)),
     }
 }
 
-fn changed_job(record: &Record, previous: Option<String>) -> Response {
+fn changed_job(record: &Record, previous: Option<State>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
     response::job_with(record, &more)
 }

@@ -12,7 +12,7 @@ use crate::api::validation::validation_failed;
 use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::Invalid;
-use crate::planner::{Order, RoundAttempt, RuleStats, TenantList, preview as dry_run, shadow};
+use crate::planner::{RoundAttempt, RuleStats, TenantList, TenantOrder, preview as dry_run, shadow};
 use crate::rules::Removed;
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -45,8 +45,11 @@ pub(crate) async fn put(api: Api, PathParam(name): PathParam, request: Request) 
     let rules = api.registry().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let main_queues = api.registry().main_queues().known();
-    let scope =
-        config::Scope { is_set: &is_set, main_queues: Some(&main_queues), passes_through: api.inner.proxy.is_some() };
+    let scope = config::RuleContext {
+        is_set: &is_set,
+        main_queues: Some(&main_queues),
+        passes_through: api.inner.proxy.is_some(),
+    };
     let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
         .map_err(|problems| validation_failed("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();
@@ -89,8 +92,8 @@ pub(crate) async fn tenants(api: Api, PathParam(name): PathParam, uri: Uri) -> R
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
     let order = match query.get("sort") {
-        None => Order::default(),
-        Some(sort) => Order::from_name(sort)
+        None => TenantOrder::default(),
+        Some(sort) => TenantOrder::from_name(sort)
             .ok_or_else(|| Invalid::field("sort", "one of pending, oldest, weight, name", sort))?,
     };
     let list = TenantList::read(api.registry(), &name, order).await?.ok_or_else(|| missing(&name))?;

@@ -12,7 +12,7 @@ use crate::api::{Api, response};
 use crate::config;
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::pool::Pool;
-use crate::rules::{Held, Removed};
+use crate::rules::{ActivePolicy, Removed};
 use crate::store::PoolStatus;
 use axum::extract::Request;
 use axum::http::header::LOCATION;
@@ -99,7 +99,7 @@ async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Ap
     Ok(response::json(status, &PoolAnswer { members: &pool, pool: &pool }))
 }
 
-fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> answers::Pool {
+fn describe(held: &ActivePolicy, pool: &Pool, status: PoolStatus) -> answers::Pool {
     answers::Pool {
         settings: PoolSettings(pool.to_json()),
         active_workers: status.active_workers,

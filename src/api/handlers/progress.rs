@@ -8,7 +8,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::json;
-use crate::store::{Progress, ProgressOutcome, ProgressReport};
+use crate::store::{self, ProgressOutcome, ProgressReport};
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, StatusCode};
@@ -74,7 +74,7 @@ pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response,
     job_progress_response(&id, into_result(api.store().progress_of(&id).await?, &id)?)
 }
 
-fn job_progress_response(id: &str, progress: Progress) -> Result<Response, ApiError> {
+fn job_progress_response(id: &str, progress: store::JobProgress) -> Result<Response, ApiError> {
     let body = JobProgress {
         job_id: id,
         state: JobState(progress.state),
@@ -141,7 +141,7 @@ fn into_result<T>(reply: ProgressOutcome<T>, id: &str) -> Result<T, ApiError> {
         ProgressOutcome::Done(value) => Ok(value),
         ProgressOutcome::Missing => Err(ApiError::not_found("job", id)),
         ProgressOutcome::Conflict { state, holder } => {
-            Err(ApiError::conflict(id, "reported on", &state, "not finished", holder.as_deref()))
+            Err(ApiError::conflict(id, "reported on", state, "not finished", holder.as_deref()))
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Kind;
 use crate::domain::limit::{LimitChange, LimitKey};
 use crate::domain::names;
-use crate::rules::Source;
-use crate::store::{Layer, LimitState};
+use crate::rules::RuleSource;
+use crate::store::{LimitLayer, LimitState};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -34,9 +34,9 @@ pub(crate) async fn put(api: Api, PathParam(queue): PathParam, request: Request)
 
 /// `DELETE /admin/queues/{name}/rate-limit`: removes the limit of the admin, so that the file's applies, if there is one.
 pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
-    if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
+    if api.store().set_limit(&LimitKey::queue(&queue), LimitLayer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
-        let holds = holds.map(|_| Source::File.name());
+        let holds = holds.map(|_| RuleSource::File.name());
         return Ok(response::json(StatusCode::OK, &QueueLimitRemoved { queue: &queue, removed: true, holds }));
     }
     if find(&api, &queue).await?.is_some_and(|state| state.file.is_some()) {
@@ -49,7 +49,7 @@ pub(crate) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Resp
 
 /// Sets the limit of a queue in place of that of the file.
 pub(crate) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), ApiError> {
-    api.store().set_limit(&LimitKey::queue(queue), Layer::Admin, Some(&change.quota), None).await?;
+    api.store().set_limit(&LimitKey::queue(queue), LimitLayer::Admin, Some(&change.quota), None).await?;
     Ok(())
 }
 
@@ -60,8 +60,8 @@ async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, ApiError> {
 /// Describes the limit in the shape of a request, so that it can be sent back, and its usage in `state`.
 fn limit_response(queue: &str, state: &LimitState) -> Option<Response> {
     let (quota, source) = match (&state.admin, &state.file) {
-        (Some(quota), _) => (quota, Source::Api),
-        (None, Some(quota)) => (quota, Source::File),
+        (Some(quota), _) => (quota, RuleSource::Api),
+        (None, Some(quota)) => (quota, RuleSource::File),
         (None, None) => return None,
     };
     let body =

@@ -10,7 +10,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, rate_limit_headers, response};
 use crate::domain::invalid::Invalid;
 use crate::domain::limit::{LimitChange, LimitKey, LimitScope, Window, change};
-use crate::store::{Layer, LimitState};
+use crate::store::{LimitLayer, LimitState};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -80,7 +80,7 @@ pub(crate) async fn put(
 /// `DELETE /rate-limits/{key}`: removes an override.
 pub(crate) async fn remove(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, _) = find(&api, &name, &uri).await?;
-    if !api.store().set_limit(&key, Layer::Override, None, None).await? {
+    if !api.store().set_limit(&key, LimitLayer::Override, None, None).await? {
         let error = ApiError::not_found("override", &name);
         return Err(error.hint("Send GET /ojs/v1/rate-limits: each limit with an override has the member `override`."));
     }
@@ -125,7 +125,8 @@ fn limit_response(state: &LimitState) -> Response {
 
 /// A limit without numbers.
 fn named(key: &LimitKey, waiting_count: u64) -> RateLimit {
-    let partition = key.part().map(|(whole, by, name)| PartitionOf { key: whole.to_owned(), scope: by.name(), name });
+    let partition =
+        key.part().map(|part| PartitionOf { key: part.key.to_owned(), scope: part.by.name(), name: part.name });
     RateLimit {
         key: key.to_string(),
         scope: key.scope.name(),

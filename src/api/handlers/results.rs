@@ -8,7 +8,7 @@ use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::backoff::Backoff;
 use crate::domain::invalid::Invalid;
-use crate::domain::job::{Record, State as JobState};
+use crate::domain::job::Record;
 use crate::domain::json;
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -43,7 +43,7 @@ pub(crate) async fn show(
     let (started, mut backoff) = (Instant::now(), Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE));
     loop {
         let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
-        if has_ended(&record) {
+        if record.state.is_final() {
             waiting.set(started.elapsed());
             return Ok(response::raw_json(
                 StatusCode::OK,
@@ -53,7 +53,7 @@ pub(crate) async fn show(
         if started.elapsed() >= longest_wait || api.is_draining() {
             let message = format!("Job {id} is {} and has no result yet.", record.state);
             let error = ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
-            return Err(error.with("job_id", &id).with("current_state", &record.state).retry_after(1));
+            return Err(error.with("job_id", &id).with("current_state", record.state.name()).retry_after(1));
         }
         tokio::time::sleep(backoff.next_delay().min(longest_wait.saturating_sub(started.elapsed()))).await;
     }
@@ -71,11 +71,6 @@ pub(crate) async fn show_many(api: Api, request: Request) -> Result<Response, Ap
         .map(|record| format!("{}:{{{}}}", json::quoted(&record.id), members(record)))
         .collect();
     Ok(response::raw_json(StatusCode::OK, format!("{{\"results\":{{{}}}}}", results.join(","))))
-}
-
-fn has_ended(record: &Record) -> bool {
-    let ends = [JobState::Completed, JobState::Discarded, JobState::Cancelled];
-    ends.iter().any(|state| state.name() == record.state)
 }
 
 fn members(record: &Record) -> String {

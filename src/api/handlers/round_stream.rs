@@ -6,7 +6,7 @@ use crate::api::concurrency_limit::{ClientId, Peer, Permit};
 use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::auth::Session;
-use crate::rules::Known;
+use crate::rules::KnownRules;
 use crate::store::{RecordedRound, Signal, Store};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -57,7 +57,7 @@ pub(crate) fn last_event(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The state of an open stream.
-struct Reader {
+struct RoundReader {
     store: Store,
     signals: Receiver<Signal>,
     only: Option<String>,
@@ -71,7 +71,7 @@ struct Reader {
 
 async fn rounds(
     api: &Api,
-    known: &Known,
+    known: &KnownRules,
     only: Option<String>,
     headers: &HeaderMap,
     permit: Permit<ClientId>,
@@ -91,11 +91,11 @@ async fn rounds(
         }
     }
     let (draining, session) = (api.inner.draining.clone(), api.session());
-    let reader = Reader { store, signals, only, positions, behind, draining, session, _permit: permit };
+    let reader = RoundReader { store, signals, only, positions, behind, draining, session, _permit: permit };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
-fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+fn events(reader: RoundReader) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(reader, |mut reader| async move {
         loop {
             let rule = reader.next().await?;
@@ -108,7 +108,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
     .flatten()
 }
 
-impl Reader {
+impl RoundReader {
     /// Waits for a rule that may have unsent rounds; `None` ends the stream.
     async fn next(&mut self) -> Option<String> {
         loop {

@@ -5,7 +5,7 @@ use crate::api::answers::types::{Ratio, Source};
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::rules::Known;
+use crate::rules::KnownRules;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -39,7 +39,7 @@ pub(crate) async fn put_config(api: Api, request: Request) -> Result<Response, A
     Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
-fn describe(known: &Known) -> Scheduling {
+fn describe(known: &KnownRules) -> Scheduling {
     let settings = SchedulingSettings(known.dispatch.policy.scheduling_to_json());
     Scheduling { settings, source: Source(known.dispatch.scheduling_source().name()) }
 }

@@ -17,7 +17,7 @@ const MOST_QUEUES: usize = 10_000;
 pub(crate) async fn show(api: Api) -> Result<Response, ApiError> {
     let store = api.store();
     let queues = store.queues().await?;
-    let mut jobs: BTreeMap<&'static str, i64> = JobState::ALL.into_iter().map(|state| (state.name(), 0)).collect();
+    let mut jobs: BTreeMap<JobState, i64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
     for queue in queues.iter().take(MOST_QUEUES) {
         for (state, count) in store.queue_counts(&queue.name).await? {
             *jobs.entry(state).or_default() += count;

@@ -4,9 +4,9 @@ use crate::api::answers::system::{BackendHealth, Health, NotReady, QueueNumbers,
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
 use crate::planner::RuleStats;
-use crate::rules::Known;
-use crate::store::Error;
-use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
+use crate::rules::KnownRules;
+use crate::store::{Error, TenantJobs};
+use crate::telemetry::{DispatchLevels, Format, LimitLevel, MOST_KEYS, MOST_TENANTS, PoolLevel, TenantLevel};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -130,13 +130,14 @@ async fn measure_tenants(api: &Api) -> Result<(), Error> {
         }
     }
     let named = tenants.into_iter().filter(|(id, _)| id != crate::domain::tenant_id::DEFAULT);
-    let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
+    let level = |(tenant, jobs): (String, TenantJobs)| TenantLevel { tenant, active: jobs.active, depth: jobs.depth() };
+    let levels: Vec<TenantLevel> = named.map(level).collect();
     let all = api.store().all_tenants_jobs().await?;
     api.metrics().store.tenants.levels(&levels, (all.active, all.depth()));
     Ok(())
 }
 
-async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
+async fn measure_dispatch(api: &Api, known: &KnownRules) -> Result<(), Error> {
     let bounded: Vec<(&str, u64)> = known
         .dispatch
         .policy
@@ -155,11 +156,13 @@ async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
         *level = (level.0 + limit.running, level.1 + limit.waiting());
     }
     let queues = scheduling.queues.iter().map(|(name, queue)| (name.as_str(), queue.ratio(total)));
-    let pools = bounded.iter().zip(&scheduling.pools).map(|((name, most), pool)| (*name, pool.active_jobs, *most));
+    let pools = bounded.iter().zip(&scheduling.pools);
+    let pools = pools.map(|((name, most), pool)| PoolLevel { name, active: pool.active_jobs, most: *most });
+    let limits = levels.iter().map(|(key, (active, waiting))| LimitLevel { key, active: *active, waiting: *waiting });
     api.metrics().store.dispatch.levels(&DispatchLevels {
         queues: queues.collect(),
         pools: pools.collect(),
-        limits: levels.iter().map(|(key, (running, waiting))| (key.as_str(), *running, *waiting)).collect(),
+        limits: limits.collect(),
     });
     Ok(())
 }

@@ -19,7 +19,8 @@ use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::tenant::{TenantLimits, Weight};
 use crate::domain::{duration, tenant_id};
 use crate::rules::{
-    Author, DirectoryFilter, DirectoryOrder, Removed, Served, TenantDirectory, TenantEntry, TenantSettingsRefused,
+    Author, DirectoryFilter, DirectoryOrder, EffectiveSettings, IfBusy, Removed, SettingsSource, TenantDirectory,
+    TenantEntry, TenantSettingsRefused,
 };
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
@@ -82,11 +83,14 @@ pub(crate) async fn put_limits(api: Api, PathParam(id): PathParam, request: Requ
 /// `DELETE /admin/tenants/{id}`.
 pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
     check(&id)?;
-    let force = matches!(Query::parse(&uri).get("force"), Some("true" | "1"));
+    let if_busy = match Query::parse(&uri).get("force") {
+        Some("true" | "1") => IfBusy::Remove,
+        _ => IfBusy::Refuse,
+    };
     let jobs = jobs_of(&api, &id).await?;
-    let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
-        Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
-        Removed::Restored => "file",
+    let holds = match api.registry().rules().remove_tenant(&id, jobs, if_busy).await? {
+        Removed::Gone => served(&api, &id).await?.source,
+        Removed::Restored => SettingsSource::File,
         Removed::InFile => {
             let message = format!("Tenant {id} is set in the configuration file and was not changed at run time.");
             let error = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
@@ -97,6 +101,7 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Resu
             return Err(error.hint("The tenant has no settings of its own to remove."));
         }
     };
+    let holds = holds.name();
     let jobs_kept = (jobs.total() > 0)
         .then(|| format!("{} jobs remain and are served with the settings that apply now ({holds})", jobs.total()));
     let body = TenantRemoved { tenant_id: &id, removed: true, holds, total_jobs: jobs.total(), jobs: jobs_kept };
@@ -170,7 +175,7 @@ async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) ->
     })
 }
 
-async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
+async fn served(api: &Api, id: &str) -> Result<EffectiveSettings, ApiError> {
     Ok(api.registry().rules().served(&[id]).await?.pop().unwrap_or_default())
 }
 
@@ -189,11 +194,11 @@ async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiE
     Ok(response::json(status, &TenantAnswer { members: &tenant, tenant: &tenant, changes }))
 }
 
-fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> answers::Tenant {
+fn describe(id: &str, served: &EffectiveSettings, jobs: &TenantJobs) -> answers::Tenant {
     answers::Tenant {
         settings: TenantSettings(served.terms.to_json()),
         tenant_id: id.to_owned(),
-        source: served.source,
+        source: served.source.name(),
         tier: served.tier.clone(),
         created_at: served.created.map(Timestamp),
         total_jobs: jobs.total(),

@@ -6,13 +6,13 @@ use crate::api::error::ApiError;
 use crate::api::{Api, response};
 use crate::domain::job::{Record, State};
 use crate::domain::limit::LimitKey;
+use crate::domain::plan::Closed;
 use crate::planner::StagedStatus;
 use crate::store::WaitingFor;
 
 /// Returns `waiting_for` as a further member of a job; empty if the job waits only for a worker, or does not wait.
 pub(crate) async fn member(api: &Api, record: &Record) -> Result<String, ApiError> {
-    let state = State::from_name(&record.state);
-    let waits = matches!(state, Some(State::Available | State::Pending | State::Scheduled | State::Retryable));
+    let waits = matches!(record.state, State::Available | State::Pending | State::Scheduled | State::Retryable);
     let waiting = if waits { api.store().waits_for(&record.id).await? } else { None };
     let object = match waiting {
         None => return Ok(String::new()),
@@ -25,11 +25,15 @@ pub(crate) async fn member(api: &Api, record: &Record) -> Result<String, ApiErro
 async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<answers::WaitingFor, ApiError> {
     let own = api.store().scope().unqualified(queue).unwrap_or(queue);
     let status = StagedStatus::read(api.registry(), rule, queue, tenant).await?;
+    let gate = |status: &StagedStatus| {
+        let closed = status.closed();
+        StagedGate { open: closed.is_none(), reason: closed.map(Closed::name) }
+    };
     Ok(answers::WaitingFor {
         rule: Some(rule.to_owned()),
         tenant: Some(tenant.to_owned()),
         queue: Some(own.to_owned()),
-        gate: status.as_ref().map(|status| StagedGate { open: status.closed().is_none(), reason: status.closed() }),
+        gate: status.as_ref().map(gate),
         tenant_state: status.as_ref().map(StagedStatus::tenant_state),
         ..because("staged")
     })
@@ -47,7 +51,7 @@ fn describe(waiting: WaitingFor) -> answers::WaitingFor {
             answers::WaitingFor { queue: Some(queue), since: time(since), ..because("queue_paused") }
         }
         WaitingFor::Limit { key, strategy, since } => {
-            answers::WaitingFor { strategy: Some(strategy), since: time(since), ..limited(key.as_ref()) }
+            answers::WaitingFor { strategy: Some(strategy.name()), since: time(since), ..limited(key.as_ref()) }
         }
         WaitingFor::TenantLimit { tenant, since } => answers::WaitingFor {
             tenant: Some(tenant),

@@ -12,7 +12,7 @@ use crate::domain::invalid::Invalid;
 use crate::domain::job::id;
 use crate::domain::json;
 use crate::domain::subscription::Subscription;
-use crate::store::{Delivery, SaveSubscriptionOutcome};
+use crate::store::{Delivery, DeliveryState, SaveSubscriptionOutcome};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -92,12 +92,12 @@ pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Respons
 pub(crate) async fn list_deliveries(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let page = Page::from_query(&query)?;
-    let dead = match query.get("status").unwrap_or("pending") {
-        "pending" => false,
-        "dead" => true,
+    let state = match query.get("status").unwrap_or("pending") {
+        "pending" => DeliveryState::Pending,
+        "dead" => DeliveryState::Dead,
         other => return Err(Invalid::field("status", "`pending` or `dead`", other).into()),
     };
-    let (ids, total) = api.store().delivery_ids(dead, page.offset, page.limit).await?;
+    let (ids, total) = api.store().delivery_ids(state, page.offset, page.limit).await?;
     let mut page_items = Vec::new();
     for id in &ids {
         page_items.extend(api.store().delivery(id).await?.map(describe));

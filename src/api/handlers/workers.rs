@@ -9,10 +9,10 @@ use crate::api::error::ApiError;
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::{Invalid, Kind};
-use crate::domain::job::{Failure, Record, push_time};
-use crate::domain::pool::Pool;
+use crate::domain::job::{Failure, Record, State, push_time};
+use crate::domain::pool::{Pool, WorkerState};
 use crate::domain::{json, names, portable};
-use crate::store::{Ack, Choice, Heartbeat, Nack, Outcome, Preference};
+use crate::store::{Ack, Heartbeat, JobOutcome, Nack, Preference, QueueChoice};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -119,7 +119,7 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
         body.push_str(&format!(",\"retry_delay_ms\":{delay}"));
         api.metrics().jobs.retried(&record.queue, &record.kind);
     }
-    if record.state == "discarded" {
+    if record.state == State::Discarded {
         push_time(&mut body, "discarded_at", record.finished());
         push_time(&mut body, "completed_at", record.finished());
         api.metrics().jobs.discarded(&record.queue, &record.kind);
@@ -127,11 +127,11 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
     Ok(response::raw_json(StatusCode::OK, with_job(body, &record)))
 }
 
-fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, ApiError> {
+fn done(outcome: JobOutcome, id: &str, done: &str) -> Result<Box<Record>, ApiError> {
     match outcome {
-        Outcome::Done(record, _) => Ok(record),
-        Outcome::Missing => Err(ApiError::not_found("job", id)),
-        Outcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, &state, "active", holder.as_deref())),
+        JobOutcome::Done(record, _) => Ok(record),
+        JobOutcome::Missing => Err(ApiError::not_found("job", id)),
+        JobOutcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, state, "active", holder.as_deref())),
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn heartbeat(api: Api, request: Request) -> Result<Response, Ap
     known_pool(&api, beat.pool.as_deref()).await?;
     let reply = api.store().heartbeat(&beat).await?;
     let body = answers::Heartbeat {
-        state: &reply.directive,
+        state: reply.directive.name(),
         jobs_extended: &reply.extended,
         cancelled_jobs: &reply.cancelled,
         server_time: Timestamp(reply.server_time),
@@ -186,7 +186,7 @@ pub(crate) async fn register(api: Api, request: Request) -> Result<Response, Api
     let body = WorkerRegistered {
         ok: true,
         worker_id: &beat.worker,
-        state: &reply.directive,
+        state: reply.directive.name(),
         server_time: Timestamp(reply.server_time),
         heartbeat_interval: interval.as_secs_f64(),
         heartbeat_timeout: settings.dead_after as f64 / 1e3,
@@ -227,10 +227,11 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     jobs.extend(fields.texts("active_job_ids", MOST_NAMES)?.unwrap_or_default());
     jobs.extend(fields.text("job_id")?);
     jobs.dedup();
-    let state = fields.text("state")?;
-    if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
-        return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state));
-    }
+    let invalid = |name: &str| Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", name);
+    let state = match fields.text("state")? {
+        Some(name) => Some(WorkerState::from_name(&name).ok_or_else(|| invalid(&name))?),
+        None => None,
+    };
     let queues = fields.texts("queues", MOST_NAMES)?;
     fields.texts("labels", MOST_NAMES)?;
     fields.number("concurrency", 0)?;
@@ -257,7 +258,7 @@ fn preference(fields: &Fields<'_>, queues: Option<Vec<String>>) -> Result<Option
         object.iter().flat_map(|object| object.members()).map(|member| member.name.to_string()).collect()
     };
     let queues: Vec<String> = queues.unwrap_or_else(weighted);
-    let Some(Choice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
+    let Some(QueueChoice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
     if queues.len() > fetch::MOST_QUEUES {
         let expected = format!("at most {} queues", fetch::MOST_QUEUES);
         return Err(Invalid::field("queues", expected, &queues.len().to_string()));

@@ -1,27 +1,22 @@
 //! Workflows: create, list, show, cancel.
 
 use super::{jobs, progress};
-use crate::api::body::{EnqueueKind, RequestBody};
+use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
 use crate::api::list_response::ListResponse;
 use crate::api::pagination::{CursorPage, Query};
 use crate::api::path::PathParam;
 use crate::api::{Api, response};
 use crate::domain::invalid::Invalid;
-use crate::domain::job::id;
-use crate::domain::workflow;
-use crate::domain::workflow::WorkflowRecord;
+use crate::domain::job::{EnqueueKind, id};
+use crate::domain::limit::Overflow;
+use crate::domain::workflow::{self, Shape, WorkflowRecord, WorkflowState};
 use crate::store::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use std::time::Instant;
-
-/// The states of a workflow.
-pub(crate) const STATES: [&str; 4] = ["running", "completed", "failed", "cancelled"];
-/// The types of workflows.
-pub(crate) const TYPES: [&str; 3] = ["chain", "group", "batch"];
 
 /// `POST /workflows`: stores all jobs of a workflow, or nothing.
 pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
@@ -34,11 +29,11 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
     let record = loop {
         match api.enqueue_service().start_workflow(&mut new, &header).await? {
             StartWorkflowOutcome::Stored(record) => break record,
-            StartWorkflowOutcome::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+            StartWorkflowOutcome::Bounded { overflow: Overflow::Block, .. } if Instant::now() < deadline => {
                 tokio::time::sleep(jobs::BLOCKED_RETRY_INTERVAL).await;
             }
-            StartWorkflowOutcome::Bounded { queue, depth, most, strategy } => {
-                return Err(ApiError::queue_full(&queue, depth, most, &strategy));
+            StartWorkflowOutcome::Bounded { queue, depth, most, overflow } => {
+                return Err(ApiError::queue_full(&queue, depth, most, overflow));
             }
             StartWorkflowOutcome::Duplicate => return Err(duplicate(&new.id)),
             StartWorkflowOutcome::Full { rule, most, staged } => {
@@ -64,14 +59,14 @@ pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiEr
 pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     let query = Query::parse(&uri);
     let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
-    let one_of = |field: &str, known: &[&str], value: &str| match known.contains(&value) {
-        true => Ok(value.to_owned()),
-        false => Err(Invalid::field(field, format!("one of {}", known.join(", ")), value)),
-    };
-    let states = query.list("state");
+    let one_of =
+        |field: &str, known: &[&str], value: &str| Invalid::field(field, format!("one of {}", known.join(", ")), value);
+    let state =
+        |name: &String| WorkflowState::from_name(name).ok_or_else(|| one_of("state", &WorkflowState::NAMES, name));
+    let shape = |name: &str| Shape::from_name(name).ok_or_else(|| one_of("type", &Shape::NAMES, name));
     let filter = WorkflowFilter {
-        states: states.iter().map(|state| one_of("state", &STATES, state)).collect::<Result<_, _>>()?,
-        kind: query.get("type").map(|kind| one_of("type", &TYPES, kind)).transpose()?,
+        states: query.list("state").iter().map(state).collect::<Result<_, _>>()?,
+        shape: query.get("type").map(shape).transpose()?,
         tenant: query.tenant()?,
     };
     let (found, next) = api.store().list_workflows(&filter, cursor, limit).await?;
@@ -115,7 +110,7 @@ pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Respons
     match api.store().cancel_workflow(&id).await? {
         CancelWorkflowOutcome::Done(record) => Ok(workflow_response(StatusCode::OK, &record)),
         CancelWorkflowOutcome::Missing => Err(ApiError::not_found("workflow", &id)),
-        CancelWorkflowOutcome::Ended(state) => Err(already_ended(&id, &state)),
+        CancelWorkflowOutcome::Ended(state) => Err(already_ended(&id, state)),
     }
 }
 
@@ -133,10 +128,10 @@ fn duplicate(id: &str) -> ApiError {
 }
 
 /// The error for cancelling a workflow that has ended.
-fn already_ended(id: &str, state: &str) -> ApiError {
+fn already_ended(id: &str, state: WorkflowState) -> ApiError {
     let message = format!("Workflow {id} is {state}; only a running workflow can be cancelled.");
     ApiError::new(StatusCode::CONFLICT, "conflict", message)
         .with("workflow_id", id)
-        .with("current_state", state)
+        .with("current_state", state.name())
         .with("expected_state", "running")
 }

@@ -10,6 +10,7 @@ use crate::api::answers::queues::{
     QueuePaused, QueueStatsAnswer,
 };
 use crate::domain::job::State;
+use crate::domain::limit::Overflow;
 use serde_json::{Map, Value, json};
 
 /// The state of a queue.
@@ -55,7 +56,7 @@ pub fn show_config() -> Operation {
 }
 
 pub fn put_config() -> Operation {
-    let strategy = || enumeration(&["reject", "block", "drop_oldest"]);
+    let strategy = || enumeration(&Overflow::NAMES);
     let bound = closed(request([
         ("max_depth?", integer(0, 1_000_000_000)),
         ("strategy?", strategy()),

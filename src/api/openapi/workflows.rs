@@ -5,8 +5,7 @@ use super::jobs::stores_jobs;
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::answers::lists::CursorPaged;
-use crate::api::handlers::workflows::{STATES, TYPES};
-use crate::domain::workflow::MOST_JOBS;
+use crate::domain::workflow::{MOST_JOBS, Shape, WorkflowState};
 use serde_json::{Value, json};
 
 pub fn schemas() -> Schemas {
@@ -100,7 +99,7 @@ fn summary() -> Value {
     object([
         ("id", uuid()),
         ("type", string()),
-        ("state", enumeration(&STATES)),
+        ("state", enumeration(&WorkflowState::NAMES)),
         ("name?", string()),
         ("meta?", any_object()),
         ("created_at", timestamp()),
@@ -153,8 +152,8 @@ pub fn list_all() -> Operation {
     operation("List workflows")
         .description(super::jobs::SCANNED)
         .tenant_header()
-        .query("state", comma_separated(&STATES), "Only workflows in these states, separated by commas.")
-        .query("type", enumeration(&TYPES), "Only workflows of this type.")
+        .query("state", comma_separated(&WorkflowState::NAMES), "Only workflows in these states, separated by commas.")
+        .query("type", enumeration(&Shape::NAMES), "Only workflows of this type.")
         .paged_by_cursor()
         .list_of::<CursorPaged>(&["workflows"], summary(), "Workflows, without their parts.")
 }

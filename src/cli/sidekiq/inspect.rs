@@ -62,7 +62,7 @@ pub(in crate::cli) struct Inspect {
     json: bool,
 }
 
-struct Report {
+struct InspectReport {
     url: String,
     /// Name and version of its server.
     server: String,
@@ -118,7 +118,7 @@ impl Inspect {
         Ok((address, url))
     }
 
-    async fn report(&self) -> anyhow::Result<Report> {
+    async fn report(&self) -> anyhow::Result<InspectReport> {
         let (address, url) = self.address()?;
         let key = TenantKey::parse(&self.tenant_key);
         let key = key.with_context(|| format!("--tenant-key: expected {}", TenantKey::EXPECTED))?;
@@ -151,7 +151,7 @@ impl Inspect {
         of_queues.resize(names.len(), Vec::new());
         let queues: Vec<(String, SidekiqQueue)> = names.into_iter().zip(seen).collect();
         let (server, version) = sidekiq.server().await?;
-        let report = Report {
+        let report = InspectReport {
             configuration: self.configuration(&url, &queues, &of_queues),
             url: url.to_string(),
             server,
@@ -191,7 +191,7 @@ impl Inspect {
     }
 }
 
-impl Report {
+impl InspectReport {
     fn latency_ms(&self, queue: &SidekiqQueue) -> i64 {
         queue.oldest.map_or(0, |since| (self.now - since).max(0))
     }
@@ -235,7 +235,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for InspectReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let totals = &self.totals;
         writeln!(f, "Sidekiq at {}, {}", self.url, self.server)?;

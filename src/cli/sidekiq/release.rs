@@ -3,7 +3,7 @@
 use crate::app::{self, ConnectionOptions};
 use crate::cli::{Settings, counted, site};
 use crate::config::{self, Config, MainQueueKind};
-use crate::main_queue::Source;
+use crate::main_queue::ImportSource;
 use crate::rules::Rulebook;
 use crate::sidekiq::{Releaser, Stock};
 use crate::store::{Address, CameFrom};
@@ -127,7 +127,7 @@ fn progress() -> impl Fn(u64, u64) + Sync {
     }
 }
 
-fn print_pending(pending: &[(Source, u64)]) {
+fn print_pending(pending: &[(ImportSource, u64)]) {
     for (source, jobs) in pending.iter().filter(|(_, jobs)| *jobs > 0) {
         println!("would release {} from the inbox to {source}", counted(*jobs, "job"));
     }

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Secret};
 use crate::domain::plan::Rule;
 use crate::domain::tenant::TenantRule;
-use crate::weights::{Ask, Doubt, Tenant, Trial, client_builder};
+use crate::weights::{Ask, AskedTenant, Doubt, Trial, client_builder};
 use anyhow::{Context, bail};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};
@@ -51,7 +51,7 @@ pub(in crate::cli) struct Test {
 }
 
 /// Result of a trial request, and the resulting weights.
-struct Report<'a> {
+struct TrialReport<'a> {
     rule: &'a Rule,
     trial: Trial,
     verdicts: Vec<Verdict>,
@@ -68,7 +68,7 @@ impl Test {
         let secret = secret.and_then(|name| std::env::var(name).ok()).map(Secret::new);
         let tenants = self.tenants(rule, &config.tenant);
         let queue = rule.queue.clone().unwrap_or_else(|| "default".to_owned());
-        let ask = Ask { queue, round: 0, tenants: tenants.iter().map(|id| Tenant::named(id)).collect() };
+        let ask = Ask { queue, round: 0, tenants: tenants.iter().map(|id| AskedTenant::named(id)).collect() };
         let http = client_builder().build().context("cannot create an HTTP client")?;
         let runtime = super::super::runtime()?;
         let trial = runtime.block_on(Trial::run(rule, secret, http, &ask, Clock::System.now_ms()))?;
@@ -77,7 +77,7 @@ impl Test {
         };
         let is_fine = trial.answer.as_ref().is_ok_and(|outcome| outcome.invalid_total == 0);
         let verdicts = verdicts(rule, &config.tenant, &trial, &tenants);
-        print!("{}", Report { rule, trial, verdicts });
+        print!("{}", TrialReport { rule, trial, verdicts });
         Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -103,9 +103,9 @@ impl Test {
     }
 }
 
-impl Display for Report<'_> {
+impl Display for TrialReport<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Report { rule, trial, verdicts } = self;
+        let TrialReport { rule, trial, verdicts } = self;
         writeln!(f, "request of plan rule {:?}, timeout {:?}", rule.name, trial.timeout)?;
         writeln!(f, "  POST {}", trial.url)?;
         for (name, value) in &trial.headers {

@@ -59,11 +59,11 @@ fn returned(weight: Weight, value: &str) -> String {
 mod tests {
     use super::*;
     use crate::domain::tenant::TenantSettings;
-    use crate::weights::{ErrorKind, Outcome};
+    use crate::weights::{ErrorKind, ReceivedWeights};
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    fn trial(answer: crate::weights::Answer, values: &[(&str, &str)]) -> Trial {
+    fn trial(answer: crate::weights::WebhookAnswer, values: &[(&str, &str)]) -> Trial {
         let values: BTreeMap<_, _> = values.iter().map(|(id, value)| ((*id).to_owned(), (*value).to_owned())).collect();
         let (url, body, headers, response) = (String::new(), String::new(), Vec::new(), None);
         let (timeout, took) = (Duration::ZERO, Duration::ZERO);
@@ -88,7 +88,7 @@ mod tests {
         rule.weights.fixed.insert("fixed".to_owned(), Weight::of(2.0).expect("a weight"));
         let weights = [("a", 3.0), ("b", 0.0), ("c", 0.001)];
         let weights = weights.map(|(id, weight)| (id.to_owned(), Weight::of(weight).expect("a weight"))).to_vec();
-        let outcome = Outcome { weights, invalid_total: 1, missing: 3, ..Outcome::default() };
+        let outcome = ReceivedWeights { weights, invalid_total: 1, missing: 3, ..ReceivedWeights::default() };
         let answered = trial(Ok(outcome), &[("a", "3"), ("b", "0"), ("c", "0.001"), ("d", "\"3\"")]);
         assert_eq!(
             told(&rule, &answered, &["a", "b", "c", "d", "e", "fixed", "gold-1"]),
@@ -113,8 +113,11 @@ mod tests {
         rule.weights.on_webhook_error = Some(OnWebhookError::Hold);
         let held = "the webhook failed: held (on_webhook_error = \"hold\")";
         assert_eq!(told(&rule, &failed, &["a"]), expected(&[("0", held)]));
-        let useless =
-            Outcome { invalid_total: 1, invalid: vec![("a".to_owned(), String::new())], ..Outcome::default() };
+        let useless = ReceivedWeights {
+            invalid_total: 1,
+            invalid: vec![("a".to_owned(), String::new())],
+            ..ReceivedWeights::default()
+        };
         let held = "invalid, the answer has null: held (on_webhook_error = \"hold\")";
         assert_eq!(told(&rule, &trial(Ok(useless), &[("a", "null")]), &["a"]), expected(&[("0", held)]));
     }

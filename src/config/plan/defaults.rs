@@ -1,8 +1,8 @@
 //! `[plan_defaults]`: defaults of plan rules.
 
-use super::{Scope, read_options};
-use crate::config::reader::Reader;
-use crate::config::report::{Report, is_within};
+use super::{RuleContext, read_options};
+use crate::config::reader::SettingsReader;
+use crate::config::report::{Findings, is_within};
 use crate::config::tree::{Kind, Origin, Table, Value, merge};
 use crate::config::{DEFAULTS, file};
 use crate::domain::plan::Rule;
@@ -17,7 +17,7 @@ impl Eq for PlanDefaults {}
 /// The built-in options only.
 impl Default for PlanDefaults {
     fn default() -> Self {
-        Self::of(&Table::new(), Scope::ANY)
+        Self::of(&Table::new(), RuleContext::ANY)
     }
 }
 
@@ -26,11 +26,11 @@ impl PlanDefaults {
     ///
     /// Invalid ones are left out, so that they are reported once and not again for each rule that
     /// would inherit them.
-    pub(in crate::config) fn of(values: &Table, scope: Scope<'_>) -> Self {
+    pub(in crate::config) fn of(values: &Table, scope: RuleContext<'_>) -> Self {
         let mut defaults = section(&file::parse_defaults(DEFAULTS));
         let mut usable = section(values);
-        let mut report = Report::default();
-        Reader::root(&usable, &mut report, |reader| read_options(reader, Rule::new("", &[]), scope));
+        let mut report = Findings::default();
+        SettingsReader::root(&usable, &mut report, |reader| read_options(reader, Rule::new("", &[]), scope));
         let (problems, _) = report.finish();
         usable.retain(|key, _| !problems.iter().any(|problem| is_within(&problem.path, key)));
         merge(&mut defaults, usable);
@@ -39,7 +39,7 @@ impl PlanDefaults {
     }
 
     /// Reports errors in `[plan_defaults]`.
-    pub(in crate::config) fn read(self, reader: &mut Reader<'_>, scope: Scope<'_>) -> Self {
+    pub(in crate::config) fn read(self, reader: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> Self {
         read_options(reader, Rule::new("", &[]), scope);
         self
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use self::values::PlannedType;
 use super::convert::{Label, Refused};
 use super::main_queue::{KnownMainQueue, System};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::report::nearest;
 use super::tree::Origin;
 use crate::domain::cron::{self, Cron};
@@ -37,7 +37,7 @@ const INSTANT: Duration = Duration::from_millis(1);
 
 /// The environment that a rule is checked against.
 #[derive(Clone, Copy)]
-pub struct Scope<'a> {
+pub struct RuleContext<'a> {
     /// Returns true if an environment variable is set and not empty.
     pub is_set: &'a dyn Fn(&str) -> bool,
     /// Main queues of other systems. `None` accepts any name.
@@ -47,9 +47,9 @@ pub struct Scope<'a> {
     pub passes_through: bool,
 }
 
-impl Scope<'_> {
+impl RuleContext<'_> {
     /// Accepts all references, for rules that were checked when they were written.
-    pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None, passes_through: false };
+    pub const ANY: RuleContext<'static> = RuleContext { is_set: &|_| true, main_queues: None, passes_through: false };
 
     fn main_queue(&self, name: &str) -> Option<&KnownMainQueue> {
         self.main_queues?.iter().find(|known| known.name == name)
@@ -73,7 +73,7 @@ impl Scope<'_> {
 }
 
 /// Reads all `[[plan]]` tables, which are already completed from the defaults.
-pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
+pub(super) fn read_rules(root: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> Vec<Rule> {
     let mut names: Vec<String> = Vec::new();
     root.each("plan", |reader| {
         let rule = read_rule(reader, scope);
@@ -86,7 +86,7 @@ pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
 }
 
 /// Reads one rule.
-fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
+fn read_rule(reader: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> Rule {
     let Label(name) = reader.get("name");
     if name == RESERVED {
         reader.refuse("name", Refused::new("another name, because this one is reserved"));
@@ -120,7 +120,7 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
 
 /// Refuses a rule that promotes into the queue from which its jobs are imported, because no worker
 /// reads that queue.
-fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
+fn check_staging_queue(reader: &mut SettingsReader<'_>, rule: &Rule, scope: RuleContext<'_>) {
     let staging_queue = scope.main_queue(&rule.main_queue).and_then(|known| known.staging_queue.as_ref());
     if rule.queue.is_some() && staging_queue == rule.queue.as_ref() {
         let message = format!(
@@ -133,7 +133,7 @@ fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
 }
 
 /// Checks that classes and types suit the kind of main queue.
-fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
+fn check_classes(reader: &mut SettingsReader<'_>, rule: &Rule, system: Option<System>) {
     if rule.is_builtin() || system == Some(System::Ojs) {
         for (index, _) in rule.types.iter().enumerate().filter(|(_, pattern)| sidekiq::is_class_pattern(pattern)) {
             let help = "a Ruby class needs a main_queue of kind sidekiq";
@@ -154,7 +154,7 @@ fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
 }
 
 /// Checks that a shadow rule has a queue to watch.
-fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
+fn check_shadow(reader: &mut SettingsReader<'_>, rule: &Rule, system: Option<System>) {
     if !rule.shadow || !reader.is_sound(&["shadow", "queue"]) {
         return;
     }
@@ -172,7 +172,7 @@ fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
 }
 
 /// Reads the name of a main queue and checks that it exists.
-fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
+fn read_main_queue(reader: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> String {
     let name: String = reader.get("main_queue");
     if name == BUILTIN || !reader.is_sound(&["main_queue"]) {
         return name;
@@ -195,7 +195,7 @@ fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
 }
 
 /// Reads the options that `[plan_defaults]` may set too.
-fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
+fn read_options(reader: &mut SettingsReader<'_>, base: Rule, scope: RuleContext<'_>) -> Rule {
     let ms = |time: Duration| time.as_millis() as u64;
     let main_queue = read_main_queue(reader, scope);
     let (expected, is_queue) = scope.queue_names(&main_queue);
@@ -223,7 +223,7 @@ fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
     }
 }
 
-fn read_pace(reader: &mut Reader<'_>) -> Pace {
+fn read_pace(reader: &mut SettingsReader<'_>) -> Pace {
     let interval: Option<Duration> = reader.find_in("enqueue_interval", SHORTEST_INTERVAL..);
     let expression: Option<String> = reader.find("schedule");
     let timezone: Option<String> = reader.find("timezone");
@@ -245,7 +245,7 @@ fn read_pace(reader: &mut Reader<'_>) -> Pace {
     }
 }
 
-fn read_weights(reader: &mut Reader<'_>, scope: Scope<'_>) -> Weights {
+fn read_weights(reader: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> Weights {
     let max_weight_age: Duration = reader.get("max_weight_age");
     // The default is stored as `None`, so that equivalent rules are equal.
     let on_webhook_error = reader.find("on_webhook_error").filter(|choice| *choice != OnWebhookError::DefaultWeight);
@@ -260,7 +260,7 @@ fn read_weights(reader: &mut Reader<'_>, scope: Scope<'_>) -> Weights {
     })
 }
 
-fn read_webhook(reader: &mut Reader<'_>, scope: Scope<'_>) -> Webhook {
+fn read_webhook(reader: &mut SettingsReader<'_>, scope: RuleContext<'_>) -> Webhook {
     let timeouts = Duration::from_millis(10)..=Duration::from_secs(60);
     let WebhookUrl(url) = reader.get("url");
     let timeout = reader.find_in("timeout", timeouts).unwrap_or(Duration::from_secs(2));

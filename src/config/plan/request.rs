@@ -1,11 +1,11 @@
 //! Plan rules in the bodies of requests, read and checked like those of the file.
 
-use super::{PlanDefaults, Scope, read_rule};
+use super::{PlanDefaults, RuleContext, read_rule};
 use crate::config::convert::Refused;
 use crate::config::env::from_json;
 use crate::config::problem::Problem;
-use crate::config::reader::Reader;
-use crate::config::report::Report;
+use crate::config::reader::SettingsReader;
+use crate::config::report::Findings;
 use crate::config::tree::{Kind, Origin, Value};
 use crate::domain::plan::Rule;
 
@@ -17,7 +17,7 @@ pub fn plan_from_json(
     name: &str,
     json: serde_json::Value,
     defaults: &PlanDefaults,
-    scope: Scope<'_>,
+    scope: RuleContext<'_>,
 ) -> Result<Rule, Vec<Problem>> {
     let body = from_json(json, &Origin::Request);
     let Kind::Table(mut table) = body.kind else {
@@ -28,8 +28,8 @@ pub fn plan_from_json(
     table.entry("name".to_owned()).or_insert_with(given);
     defaults.complete(&mut table);
 
-    let mut report = Report::default();
-    let rule = Reader::root(&table, &mut report, |reader| {
+    let mut report = Findings::default();
+    let rule = SettingsReader::root(&table, &mut report, |reader| {
         let rule = read_rule(reader, scope);
         if reader.is_sound(&["name"]) && rule.name != name {
             let help = "leave it out: the name of a rule cannot change";
@@ -66,7 +66,7 @@ mod tests {
             name,
             json,
             &defaults,
-            Scope {
+            RuleContext {
                 is_set: &|name| name == "SET",
                 main_queues: Some(&[KnownMainQueue {
                     name: "legacy".to_owned(),

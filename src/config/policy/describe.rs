@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::convert::show_duration;
 use crate::domain::fairness::{Interleaved, TenantFairness};
 use crate::domain::limit::Window;
-use crate::domain::pool::{LimitRule, Policy, Pool, Starvation, Strategy, Target};
+use crate::domain::pool::{LimitRule, LimitTarget, Policy, Pool, Starvation, Strategy};
 use crate::domain::tenant::Isolation;
 
 /// Returns a sentence for each setting, and one that says how tenants share queues.
@@ -85,9 +85,9 @@ fn describe_fairness(fairness: &TenantFairness) -> String {
 
 fn describe_limit(rule: &LimitRule) -> String {
     let target = match &rule.target {
-        Target::Queue(queue) => format!("queue \"{queue}\""),
-        Target::Type(pattern) => format!("jobs of type {pattern}"),
-        Target::Key(key) => format!("key \"{key}\""),
+        LimitTarget::Queue(queue) => format!("queue \"{queue}\""),
+        LimitTarget::Type(pattern) => format!("jobs of type {pattern}"),
+        LimitTarget::Key(key) => format!("key \"{key}\""),
     };
     let window = |window: Window, verb: &str| format!("{} {verb} every {}", window.limit, time(window.period));
     let parts = [

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use super::values::Period;
 use crate::config::plan::TypePattern;
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use crate::domain::limit::{Quota, Window};
 use crate::domain::names;
-use crate::domain::pool::{LimitRule, Target};
+use crate::domain::pool::{LimitRule, LimitTarget};
 
 const TARGETS: [&str; 3] = ["queue", "type", "key"];
 
 /// Reads all `[[limit]]` tables.
-pub fn read_limits(root: &mut Reader<'_>) -> Vec<LimitRule> {
+pub fn read_limits(root: &mut SettingsReader<'_>) -> Vec<LimitRule> {
     let mut keys = HashSet::new();
     let limits = root.each("limit", |reader| {
         let rule = read_limit(reader);
@@ -30,7 +30,7 @@ pub fn read_limits(root: &mut Reader<'_>) -> Vec<LimitRule> {
     limits
 }
 
-fn read_limit(reader: &mut Reader<'_>) -> LimitRule {
+fn read_limit(reader: &mut SettingsReader<'_>) -> LimitRule {
     let queue = reader.find_such("queue", names::QUEUE_EXPECTED, |text: &String| names::is_queue(text));
     let kind = reader.find("type").map(|TypePattern(pattern)| pattern);
     let key = reader.find_such("key", names::RATE_KEY_EXPECTED, |text: &String| names::is_rate_key(text));
@@ -53,14 +53,14 @@ fn read_limit(reader: &mut Reader<'_>) -> LimitRule {
         reader.blame("expected concurrency, rate or throttle, found none", Some("set at least one"));
     }
     let target = match (queue, kind) {
-        (Some(queue), _) => Target::Queue(queue),
-        (None, Some(pattern)) => Target::Type(pattern),
-        (None, None) => Target::Key(key.unwrap_or_default()),
+        (Some(queue), _) => LimitTarget::Queue(queue),
+        (None, Some(pattern)) => LimitTarget::Type(pattern),
+        (None, None) => LimitTarget::Key(key.unwrap_or_default()),
     };
     LimitRule { target, quota }
 }
 
-fn read_window(reader: &mut Reader<'_>) -> Window {
+fn read_window(reader: &mut SettingsReader<'_>) -> Window {
     let limit = reader.get_in("limit", 1..=MOST_STARTS);
     let Period(period) = reader.get("period");
     Window { limit, period }

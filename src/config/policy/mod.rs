@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::convert::Refused;
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use crate::domain::fairness::TenantFairness;
 use crate::domain::pool::{Aging, Policy, Starvation};
 use crate::domain::tenant_id;
@@ -33,7 +33,7 @@ const PRIORITIES: u32 = 200;
 const MOST_CONSECUTIVE: u32 = 1_000_000;
 
 /// Reads the sections of the dispatch policy.
-pub(super) fn read(root: &mut Reader<'_>) -> Policy {
+pub(super) fn read(root: &mut SettingsReader<'_>) -> Policy {
     let starvation =
         root.section("starvation_prevention", |reader| read_starvation(reader, &Starvation::default(), None));
     Policy {
@@ -47,7 +47,7 @@ pub(super) fn read(root: &mut Reader<'_>) -> Policy {
 
 /// Reads the settings of starvation prevention. `queues` is the number of queues if they belong to
 /// one pool.
-fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<usize>) -> Starvation {
+fn read_starvation(reader: &mut SettingsReader<'_>, base: &Starvation, queues: Option<usize>) -> Starvation {
     let ms = |time: Duration| time.as_millis() as u64;
     let starvation = Starvation {
         enabled: reader.find("enabled").unwrap_or(base.enabled),
@@ -74,7 +74,7 @@ fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<us
 }
 
 /// Reports that the queues of a pool cannot all have their minimum share.
-fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize, pool: &str) {
+fn refuse_ratio(reader: &mut SettingsReader<'_>, starvation: &Starvation, queues: usize, pool: &str) {
     let ratio = starvation.min_dispatch_ratio;
     let message = format!("{pool} has {queues} queues, which cannot each have a min_dispatch_ratio of {ratio}");
     let help = format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
@@ -83,7 +83,7 @@ fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize,
 }
 
 /// Reads the settings of tenant fairness.
-fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairness {
+fn read_fairness(reader: &mut SettingsReader<'_>, base: &TenantFairness) -> TenantFairness {
     // `null` restores the default, which depends on the isolation.
     let leaves_open = reader.is_null("enabled");
     TenantFairness {
@@ -94,7 +94,7 @@ fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairne
     }
 }
 
-fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::domain::tenant::Weight>> {
+fn read_weights(reader: &mut SettingsReader<'_>) -> Option<BTreeMap<String, crate::domain::tenant::Weight>> {
     let given: BTreeMap<String, Share> = reader.map("weights");
     reader.kind("weights")?;
     if given.len() > TenantFairness::MOST_WEIGHTS {

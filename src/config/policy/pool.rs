@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::values::{QueueName, Share};
 use super::{read_fairness, read_starvation};
 use crate::config::convert::Refused;
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::report::nearest;
 use crate::config::tree::Kind;
 use crate::domain::fairness::TenantFairness;
@@ -15,7 +15,7 @@ use crate::domain::tenant::Weight;
 use crate::domain::{names, tenant_id};
 
 /// Reads all `[[pool]]` tables and checks them against each other.
-pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
+pub fn read_pools(root: &mut SettingsReader<'_>, starvation: &Starvation) -> Vec<Pool> {
     let mut validator = PoolValidator::new(starvation);
     root.each("pool", |reader| {
         let pool = read_pool(reader);
@@ -29,7 +29,7 @@ pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
 }
 
 /// Reads one pool.
-pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
+pub fn read_pool(reader: &mut SettingsReader<'_>) -> Pool {
     let name = reader.get_such("name", names::POOL_EXPECTED, |name: &String| names::is_pool(name));
     let queues = read_queues(reader);
     // The number of queues is unknown if the list was refused.
@@ -69,7 +69,7 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
 
 /// Reads `queues`: a list with an optional `weights` table, or an object with the weight of each
 /// queue.
-fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+fn read_queues(reader: &mut SettingsReader<'_>) -> Vec<PoolQueue> {
     let is_object = matches!(reader.kind("queues"), Some(Kind::Table(_)));
     let queues = if is_object { read_object(reader) } else { read_list(reader) };
     let weights: BTreeMap<String, Share> = reader.map("weights");
@@ -90,7 +90,7 @@ fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
     weigh(reader, queues, weights)
 }
 
-fn read_list(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+fn read_list(reader: &mut SettingsReader<'_>) -> Vec<PoolQueue> {
     let names: Vec<QueueName> = reader.list("queues");
     if reader.is_sound(&["queues"]) {
         let mut seen = HashSet::new();
@@ -103,7 +103,7 @@ fn read_list(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
     names.into_iter().map(|QueueName(queue)| PoolQueue { queue, weight: Weight::ONE }).collect()
 }
 
-fn read_object(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+fn read_object(reader: &mut SettingsReader<'_>) -> Vec<PoolQueue> {
     let places = reader.each_named("queues", |reader, _| reader.find("weight").unwrap_or_default());
     for (name, _) in places.iter().filter(|(name, _)| !names::is_queue(name)) {
         reader.refuse_name("queues", name, Refused::new(names::QUEUE_EXPECTED));
@@ -113,7 +113,11 @@ fn read_object(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
 
 /// Assigns weights to queues. A weight for a queue that is not in the pool is an error, because it
 /// is most likely a typo.
-fn weigh(reader: &mut Reader<'_>, queues: Vec<PoolQueue>, mut weights: BTreeMap<String, Share>) -> Vec<PoolQueue> {
+fn weigh(
+    reader: &mut SettingsReader<'_>,
+    queues: Vec<PoolQueue>,
+    mut weights: BTreeMap<String, Share>,
+) -> Vec<PoolQueue> {
     let names: Vec<String> = queues.iter().map(|place| place.queue.clone()).collect();
     let weighed = queues.into_iter().map(|place| match weights.remove(&place.queue) {
         Some(Share(weight)) => PoolQueue { weight, ..place },

@@ -4,8 +4,8 @@ use super::{pool, read, read_fairness, read_starvation, refuse_ratio};
 use crate::config::convert::Refused;
 use crate::config::env::from_json;
 use crate::config::problem::Problem;
-use crate::config::reader::Reader;
-use crate::config::report::Report;
+use crate::config::reader::SettingsReader;
+use crate::config::report::Findings;
 use crate::config::tree::{Kind, Origin, Table, Value};
 use crate::domain::fairness::TenantFairness;
 use crate::domain::names;
@@ -67,7 +67,7 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
     } else if !is_wrapped {
         complete(&mut table, name);
     }
-    let read_it = |reader: &mut Reader<'_>| {
+    let read_it = |reader: &mut SettingsReader<'_>| {
         let pool = pool::read_pool(reader);
         if let Some(name) = name.filter(|name| reader.is_sound(&["name"]) && *name != pool.own_name()) {
             let help = "leave it out: the name of a pool cannot change";
@@ -105,7 +105,7 @@ pub fn scheduling_from_json(json: serde_json::Value, current: &Policy) -> Result
 }
 
 /// Reads `queues` by name. A `tenant_fairness` of `null` removes a queue's own settings.
-fn read_queues(reader: &mut Reader<'_>, policy: &mut Policy) {
+fn read_queues(reader: &mut SettingsReader<'_>, policy: &mut Policy) {
     const KEY: &str = "tenant_fairness";
     let changes = reader.each_named("queues", |reader, name| {
         if reader.is_null(KEY) {
@@ -170,9 +170,9 @@ fn drop_nulls(table: &mut Table) {
 }
 
 /// Reads a table, or returns all errors in it.
-pub fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Result<T, Vec<Problem>> {
-    let mut report = Report::default();
-    let result = Reader::root(table, &mut report, read);
+pub fn finish<T>(table: &Table, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> Result<T, Vec<Problem>> {
+    let mut report = Findings::default();
+    let result = SettingsReader::root(table, &mut report, read);
     match report.finish().0 {
         problems if problems.is_empty() => Ok(result),
         problems => Err(problems),

@@ -2,7 +2,7 @@ use super::super::testing::{load, mistakes};
 use super::super::{Config, describe};
 use crate::domain::fairness::{TenantFairness, TenantStrategy};
 use crate::domain::limit::{Quota, Window};
-use crate::domain::pool::{Aging, LimitRule, Policy, Pool, PoolQueue, Starvation, Strategy, Target};
+use crate::domain::pool::{Aging, LimitRule, LimitTarget, Policy, Pool, PoolQueue, Starvation, Strategy};
 use crate::domain::tenant::Weight;
 
 const POOL: &str = "[[pool]]\nname = \"p\"\nqueues = [\"a\", \"b\"]\n";
@@ -119,9 +119,9 @@ fn every_option_can_be_set() {
         },
         queues: [].into(),
         limits: vec![
-            limit(Target::Type("report.*".to_owned()), of(5)),
-            limit(Target::Queue("email".to_owned()), email),
-            limit(Target::Key("stripe-api".to_owned()), of(0)),
+            limit(LimitTarget::Type("report.*".to_owned()), of(5)),
+            limit(LimitTarget::Queue("email".to_owned()), email),
+            limit(LimitTarget::Key("stripe-api".to_owned()), of(0)),
         ],
     };
     assert_eq!(load(FULL, &[]).config.policy, expected);

@@ -1,5 +1,5 @@
 use super::super::file;
-use super::super::problem::Source;
+use super::super::problem::ConfigText;
 use super::*;
 
 /// A section with keys of various types.
@@ -12,7 +12,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn read(reader: &mut Reader<'_>) -> Self {
+    fn read(reader: &mut SettingsReader<'_>) -> Self {
         Self {
             name: reader.get("name"),
             jobs: reader.get_in("jobs", 1..=100),
@@ -22,11 +22,11 @@ impl Plan {
     }
 }
 
-fn read<T>(text: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> (T, Vec<String>) {
-    let source = Source { path: std::path::Path::new("f").into(), text: text.to_owned() };
+fn read<T>(text: &str, read: impl FnOnce(&mut SettingsReader<'_>) -> T) -> (T, Vec<String>) {
+    let source = ConfigText { path: std::path::Path::new("f").into(), text: text.to_owned() };
     let (table, problems) = file::parse(&source);
-    let mut report = Report::new(problems);
-    let result = Reader::root(&table, &mut report, read);
+    let mut report = Findings::new(problems);
+    let result = SettingsReader::root(&table, &mut report, read);
     let show = |problem: Problem| {
         let help = problem.help.map(|help| format!(" ({help})")).unwrap_or_default();
         format!("{} {}: {}{help}", problem.origin, problem.path, problem.message)

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::convert::{Choice, FromValue, Refused};
 use super::policy::{Period, Share};
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::tree::Value;
 use crate::domain::limit::Window;
 use crate::domain::limit::quota::{MOST_CONCURRENCY, MOST_STARTS};
@@ -48,7 +48,7 @@ impl FromValue for Boost {
 }
 
 /// Reads `[tenancy]`.
-pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
+pub fn read_tenancy(reader: &mut SettingsReader<'_>) -> Tenancy {
     let default = |name: &String| name == tenant_id::DEFAULT || tenant_id::is_name(name);
     let tenancy = Tenancy {
         sources: reader.list("sources"),
@@ -64,7 +64,7 @@ pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
 }
 
 /// Reads all `[[tenant]]` tables.
-pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
+pub fn read_tenants(root: &mut SettingsReader<'_>) -> Vec<TenantRule> {
     let mut ids = HashSet::new();
     let rules = root.each("tenant", |reader| {
         let id = reader.get_such("id", TenantRule::EXPECTED, |id: &String| TenantRule::is_id(id));
@@ -80,7 +80,7 @@ pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
     rules
 }
 
-fn read_terms(reader: &mut Reader<'_>) -> TenantSettings {
+fn read_terms(reader: &mut SettingsReader<'_>) -> TenantSettings {
     TenantSettings {
         weight: reader.find("fairness_weight").map(|Share(weight)| weight),
         boost: reader.find("priority_boost").map_or(0, |Boost(boost)| boost),
@@ -91,7 +91,7 @@ fn read_terms(reader: &mut Reader<'_>) -> TenantSettings {
 }
 
 /// Reads limits. Absent ones keep their value from `base`; `null` removes a limit.
-fn read_limits(reader: &mut Reader<'_>, base: &TenantLimits) -> TenantLimits {
+fn read_limits(reader: &mut SettingsReader<'_>, base: &TenantLimits) -> TenantLimits {
     let mut unless_null = |name: &str| !reader.is_null(name);
     let [concurrency, rate, depth, scheduled] =
         ["max_concurrency", "max_enqueue_rate", "max_queue_depth", "max_scheduled"].map(&mut unless_null);
@@ -109,7 +109,7 @@ fn read_limits(reader: &mut Reader<'_>, base: &TenantLimits) -> TenantLimits {
     }
 }
 
-fn read_window(reader: &mut Reader<'_>) -> Window {
+fn read_window(reader: &mut SettingsReader<'_>) -> Window {
     let limit = reader.get_in("limit", 1..=MOST_STARTS);
     let Period(period) = reader.get("period");
     Window { limit, period }

@@ -4,7 +4,7 @@ use super::{read_limits, read_terms};
 use crate::config::convert::Refused;
 use crate::config::policy::{finish, table};
 use crate::config::problem::Problem;
-use crate::config::reader::Reader;
+use crate::config::reader::SettingsReader;
 use crate::config::tree::{Kind, Table};
 use crate::domain::tenant::{TenantLimits, TenantSettings};
 
@@ -50,6 +50,6 @@ pub fn limits_from_json(
 }
 
 /// Reads the reason for a change.
-fn read_reason(reader: &mut Reader<'_>) -> Option<String> {
+fn read_reason(reader: &mut SettingsReader<'_>) -> Option<String> {
     reader.find_such("reason", "a text of at most 1000 bytes", |text: &String| text.len() <= LONGEST_REASON)
 }

@@ -9,5 +9,5 @@ mod tenant_fairness;
 
 pub use metrics::{jain_index, lag, wait_bound};
 pub use queue::FairQueue;
-pub use tenant::Tenant;
+pub use tenant::TenantTime;
 pub use tenant_fairness::{Interleaved, TenantFairness, TenantStrategy};

@@ -2,7 +2,7 @@
 
 use super::metrics::{JOB, wait_bound};
 use super::start_index::StartIndex;
-use super::tenant::Tenant;
+use super::tenant::TenantTime;
 use crate::domain::tenant::Weight;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct FairQueue {
     /// The sum of the shares of waiting and leaving tenants, in thousandths. An integer, because a
     /// rounded sum would make the clock jump.
     total: u64,
-    tenants: HashMap<Arc<str>, Tenant>,
+    tenants: HashMap<Arc<str>, TenantTime>,
     /// Waiting tenants by weight class. Within a class the lowest start has nearly the earliest
     /// deadline, so a pick only needs to look at the heads.
     classes: BTreeMap<u32, StartIndex>,
@@ -40,7 +40,7 @@ impl FairQueue {
     pub fn restore<N: Into<Arc<str>>>(
         clock: f64,
         total: u64,
-        tenants: impl IntoIterator<Item = (N, Tenant)>,
+        tenants: impl IntoIterator<Item = (N, TenantTime)>,
     ) -> FairQueue {
         let mut queue = FairQueue { clock, ..FairQueue::default() };
         let mut sum = 0;
@@ -60,7 +60,7 @@ impl FairQueue {
             return;
         }
         let (name, mut tenant) = self.take(name).unwrap_or_else(|| {
-            let nobody = Tenant { start: self.clock, weight, share: Weight::HELD, jobs: 0 };
+            let nobody = TenantTime { start: self.clock, weight, share: Weight::HELD, jobs: 0 };
             (name.into(), nobody)
         });
         if tenant.jobs == 0 {
@@ -124,12 +124,12 @@ impl FairQueue {
     }
 
     /// Returns a tenant that waits, leaves or is held.
-    pub fn tenant(&self, name: &str) -> Option<&Tenant> {
+    pub fn tenant(&self, name: &str) -> Option<&TenantTime> {
         self.tenants.get(name)
     }
 
     /// Returns all tenants in arbitrary order, as [`restore`](Self::restore) takes them.
-    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Tenant)> {
+    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &TenantTime)> {
         self.tenants.iter()
     }
 
@@ -198,7 +198,7 @@ impl FairQueue {
         }
     }
 
-    fn weigh(&mut self, tenant: &mut Tenant, weight: Weight) {
+    fn weigh(&mut self, tenant: &mut TenantTime, weight: Weight) {
         self.total -= u64::from(tenant.share.thousandths());
         tenant.weigh(weight, self.clock);
         self.total += u64::from(tenant.share.thousandths());
@@ -207,7 +207,7 @@ impl FairQueue {
     /// Puts a tenant back after a change that is not a pick. A tenant that waited and is not ahead
     /// leaves at once; one that was leaving already does so at its departure time, as part of a
     /// pick.
-    fn settle(&mut self, name: Arc<str>, mut tenant: Tenant, waited: bool) {
+    fn settle(&mut self, name: Arc<str>, mut tenant: TenantTime, waited: bool) {
         if waited && tenant.is_leaving() && tenant.start <= self.clock {
             self.total -= u64::from(tenant.share.thousandths());
             tenant.share = Weight::HELD;
@@ -216,7 +216,7 @@ impl FairQueue {
         self.rest_if_idle();
     }
 
-    fn take(&mut self, name: &str) -> Option<(Arc<str>, Tenant)> {
+    fn take(&mut self, name: &str) -> Option<(Arc<str>, TenantTime)> {
         let (name, tenant) = self.tenants.remove_entry(name)?;
         if tenant.is_waiting() {
             self.waiting -= 1;
@@ -233,7 +233,7 @@ impl FairQueue {
         Some((name, tenant))
     }
 
-    fn put(&mut self, name: Arc<str>, tenant: Tenant) {
+    fn put(&mut self, name: Arc<str>, tenant: TenantTime) {
         if tenant.is_waiting() {
             self.waiting += 1;
             self.classes.entry(tenant.weight.class()).or_default().insert(tenant.start, name.clone());

@@ -5,7 +5,7 @@ use crate::domain::tenant::Weight;
 
 /// A tenant's position in virtual time. Snapshots contain the same fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tenant {
+pub struct TenantTime {
     /// Virtual time at which its next job becomes eligible.
     pub start: f64,
     /// The weight that was set last; 0 while it is held.
@@ -17,7 +17,7 @@ pub struct Tenant {
     pub jobs: u64,
 }
 
-impl Tenant {
+impl TenantTime {
     /// Returns true if it waits in a class to be picked.
     pub fn is_waiting(&self) -> bool {
         self.jobs > 0 && !self.weight.is_held()
@@ -65,9 +65,9 @@ impl Tenant {
 mod tests {
     use super::*;
 
-    fn waiting(start: f64, thousandths: u32) -> Tenant {
+    fn waiting(start: f64, thousandths: u32) -> TenantTime {
         let weight = Weight::from_thousandths(thousandths);
-        Tenant { start, weight, share: weight, jobs: 1 }
+        TenantTime { start, weight, share: weight, jobs: 1 }
     }
 
     #[test]
@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn who_left_starts_at_the_clock_and_who_is_leaving_where_it_was() {
-        let left = Tenant { start: 1.0, weight: Weight::HELD, share: Weight::HELD, jobs: 1 };
+        let left = TenantTime { start: 1.0, weight: Weight::HELD, share: Weight::HELD, jobs: 1 };
         for (mut tenant, start) in [
             (left, 5.0),
-            (Tenant { start: 6.0, share: Weight::ONE, ..left }, 6.0),
-            (Tenant { start: 4.0, share: Weight::ONE, ..left }, 5.0),
+            (TenantTime { start: 6.0, share: Weight::ONE, ..left }, 6.0),
+            (TenantTime { start: 4.0, share: Weight::ONE, ..left }, 5.0),
         ] {
             tenant.weigh(Weight::ONE, 5.0);
             assert_eq!((tenant.start, tenant.share), (start, Weight::ONE));

@@ -1,5 +1,6 @@
 //! Jobs that another system runs: the payload that is pushed there on promotion.
 
+use super::new_job::Envelope;
 use super::record::push_time;
 use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 use super::sidekiq::{ARGS, Ordered, kind};
@@ -42,7 +43,7 @@ impl NewJob {
         let meta = args.end + r#","meta":"#.len()..args.end + r#","meta":{}"#.len();
         NewJob {
             outward: Some(Outward { template, keeps: Keeps::Nothing }),
-            ..NewJob::bare(id, kind, queue.to_owned(), (envelope, args, meta))
+            ..NewJob::bare(id, kind, queue.to_owned(), Envelope { text: envelope, args, meta })
         }
     }
 

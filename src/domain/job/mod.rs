@@ -23,6 +23,7 @@ pub use foreign::Outward;
 pub use new_job::NewJob;
 pub use planned::{Planned, queue_of};
 pub use record::{Checkpoint, FailedAttempt, Record, push_time};
+pub use request::EnqueueKind;
 pub use request_limits::RequestLimits;
 pub use state::State;
 pub use unique::{OnConflict, Unique};

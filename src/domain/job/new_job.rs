@@ -55,15 +55,18 @@ pub struct NewJob {
     pub fields: Vec<(&'static str, String)>,
 }
 
+/// Text of an envelope, as an object without its closing brace.
+pub(super) struct Envelope {
+    pub(super) text: String,
+    /// Byte ranges of the members `args` and `meta`.
+    pub(super) args: Range<usize>,
+    pub(super) meta: Range<usize>,
+}
+
 impl NewJob {
-    /// Creates a job with only a type and a queue. The last parameter is the text of the envelope
-    /// with the ranges of `args` and `meta`.
-    pub(super) fn bare(
-        id: String,
-        kind: String,
-        queue: String,
-        (envelope, args, meta): (String, Range<usize>, Range<usize>),
-    ) -> NewJob {
+    /// Creates a job with only a type and a queue.
+    pub(super) fn bare(id: String, kind: String, queue: String, envelope: Envelope) -> NewJob {
+        let Envelope { text: envelope, args, meta } = envelope;
         NewJob {
             id,
             own_id: false,

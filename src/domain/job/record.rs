@@ -11,7 +11,7 @@ pub struct Record {
     pub id: String,
     /// Stored envelope: a JSON object without its closing brace.
     pub envelope: String,
-    pub state: String,
+    pub state: State,
     pub queue: String,
     pub kind: String,
     pub attempt: u32,
@@ -77,20 +77,21 @@ pub struct Checkpoint {
 }
 
 impl Record {
-    /// Builds the record of a job that was just stored, without reading it back. A `state` of `=ID`
-    /// means that the existing job ID is its duplicate.
-    pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
-        if let Some(id) = state.strip_prefix('=') {
-            return Record { id: id.to_owned(), existing: true, ..Record::default() };
-        }
+    /// Builds the placeholder of a job that was not stored because the job `id` is its duplicate.
+    pub fn duplicate_of(id: &str) -> Self {
+        Record { id: id.to_owned(), existing: true, ..Record::default() }
+    }
+
+    /// Builds the record of a job that was just stored, without reading it back.
+    pub fn stored(job: NewJob, state: State, created: &str, due: &str) -> Self {
         let mut record =
             Record { queue: job.home().into_owned(), tenant: job.owner().map(str::to_owned), ..Record::default() };
         (record.id, record.envelope, record.kind) = (job.id, job.envelope, job.kind);
         job.fields.iter().for_each(|(name, value)| record.set(name, value));
-        record.staged = !job.pending && state == State::Pending.name();
-        record.state = state.to_owned();
+        record.staged = !job.pending && state == State::Pending;
+        record.state = state;
         record.created = created.parse().unwrap_or(0);
-        record.enqueued = (state == State::Available.name()).then_some(record.created);
+        record.enqueued = (state == State::Available).then_some(record.created);
         record.due = due.parse().ok();
         if let Some(time::At::Relative(after)) = job.expires {
             record.expires = Some(record.created + after as i64);
@@ -142,7 +143,7 @@ impl Record {
     /// Returns the time of the next attempt and the delay before it in milliseconds, if the job is
     /// retryable.
     pub fn next_retry(&self) -> Option<(i64, u64)> {
-        (self.state == State::Retryable.name()).then(|| self.next_retry.zip(self.retry_delay)).flatten()
+        (self.state == State::Retryable).then(|| self.next_retry.zip(self.retry_delay)).flatten()
     }
 
     /// Returns the type of the latest failure, unless an attempt has succeeded since.
@@ -174,10 +175,9 @@ impl Record {
             out.push_str(",\"retry\":");
             out.push_str(retry::DEFAULT_JSON);
         }
-        let state = State::from_name(&self.state);
-        let ended_in = |ended| self.finished.filter(|_| state == Some(ended));
+        let ended_in = |ended| self.finished.filter(|_| self.state == ended);
         let failed_to_end = ended_in(State::Discarded).filter(|_| !self.expired);
-        let waits_again = self.next_retry.filter(|_| state == Some(State::Retryable));
+        let waits_again = self.next_retry.filter(|_| self.state == State::Retryable);
         for (name, at) in [
             ("created_at", Some(self.created)),
             ("scheduled_at", self.due.filter(|_| self.shows_due)),

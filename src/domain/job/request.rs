@@ -1,5 +1,6 @@
 //! Enqueue requests: validation, and conversion into the stored form.
 
+use super::new_job::Envelope;
 use super::retry::{self, RetryPolicy};
 use super::{Ancestor, NewJob, OnConflict, RequestLimits, Unique, id, members, meta, unique};
 use crate::domain::invalid::{Invalid, Kind};
@@ -13,6 +14,22 @@ use std::fmt::Write;
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
 pub(super) const TYPE_START: &str = r#"","type":""#;
 pub(super) const QUEUE_START: &str = r#"","queue":""#;
+
+/// Form of a request that enqueues jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnqueueKind {
+    /// The body is one job.
+    Single,
+    /// The body has an array `jobs`, which is stored as a whole.
+    Batch,
+}
+
+impl EnqueueKind {
+    /// Returns the index of a job for an error about it; `None` for a single job.
+    pub fn index(self, index: usize) -> Option<usize> {
+        (self == EnqueueKind::Batch).then_some(index)
+    }
+}
 
 /// Properties of a request that apply to its jobs.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +76,7 @@ pub fn parse_part(
         None => Object::default(),
         Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
     };
-    Request { body, options, limits, context, whole }.read()
+    JobRequest { body, options, limits, context, whole }.read()
 }
 
 /// Parses `{"jobs":[…]}`. Returns all jobs, or the first error with the index of its job.
@@ -90,7 +107,7 @@ fn keeps_old_time(job: &NewJob) -> bool {
     job.unique.as_ref().is_some_and(|unique| unique.on_conflict == OnConflict::ReplaceExceptSchedule)
 }
 
-struct Request<'a> {
+struct JobRequest<'a> {
     body: Object<'a>,
     options: Object<'a>,
     limits: &'a RequestLimits,
@@ -98,7 +115,7 @@ struct Request<'a> {
     whole: Option<Whole<'a>>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> JobRequest<'a> {
     fn read(&self) -> Result<NewJob, Invalid> {
         self.check_version()?;
         let kind =
@@ -146,7 +163,7 @@ impl<'a> Request<'a> {
             total: self.seconds("total_timeout", 1)?.map(At::Relative),
             tenant,
             ancestors: Ancestor::in_meta(&envelope[meta.clone()]),
-            ..NewJob::bare(id, kind, queue, (envelope, args, meta))
+            ..NewJob::bare(id, kind, queue, Envelope { text: envelope, args, meta })
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
         self.unique(&mut job)?;

@@ -31,16 +31,16 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// Parses a policy. Missing members get their defaults, unknown ones are ignored.
     pub fn parse(path: &str, text: &str) -> Result<RetryPolicy, Invalid> {
-        Reader { path, object: Object::parse(text).map_err(|_| refused(path, "an object", text))? }.read()
+        RetryReader { path, object: Object::parse(text).map_err(|_| refused(path, "an object", text))? }.read()
     }
 }
 
-struct Reader<'a> {
+struct RetryReader<'a> {
     path: &'a str,
     object: Object<'a>,
 }
 
-impl Reader<'_> {
+impl RetryReader<'_> {
     fn read(&self) -> Result<RetryPolicy, Invalid> {
         let max_attempts = match self.object.get("max_attempts") {
             None => DEFAULT_MAX_ATTEMPTS,

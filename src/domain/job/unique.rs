@@ -73,7 +73,7 @@ impl Unique {
     /// Parses the policy at `path`.
     pub fn parse(path: &str, text: &str, subject: &Subject<'_>) -> Result<Unique, Invalid> {
         let object = Object::parse(text).map_err(|_| Invalid::field(path, "an object", text))?;
-        let policy = Policy { path, object };
+        let policy = UniqueReader { path, object };
         let states = policy.states()?;
         let period = match policy.object.get("period") {
             None => None,
@@ -116,12 +116,12 @@ impl Unique {
     }
 }
 
-struct Policy<'a> {
+struct UniqueReader<'a> {
     path: &'a str,
     object: Object<'a>,
 }
 
-impl Policy<'_> {
+impl UniqueReader<'_> {
     fn refuse(&self, name: &str, expected: &str, value: &str) -> Invalid {
         Invalid::field(format!("{}.{name}", self.path), expected, value)
     }

@@ -4,19 +4,48 @@ use crate::domain::invalid::Invalid;
 use crate::domain::json;
 use crate::domain::json::Object;
 
-/// Names of the reactions to a full queue.
-pub(crate) const STRATEGIES: [&str; 3] = ["reject", "block", "drop_oldest"];
 const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
 const MOST: u64 = 1_000_000_000;
 const DEFAULT_WARNING: f64 = 0.8;
+
+/// Reaction to a job that exceeds a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// The job is refused.
+    #[default]
+    Reject,
+    /// The request waits for room, and is refused if there is none in time.
+    Block,
+    /// The oldest waiting job makes room.
+    DropOldest,
+}
+
+impl Overflow {
+    /// Names of all reactions, in the order of the documentation.
+    pub const NAMES: [&'static str; 3] = ["reject", "block", "drop_oldest"];
+    const ALL: [Overflow; 3] = [Overflow::Reject, Overflow::Block, Overflow::DropOldest];
+
+    /// Returns the name on the wire and in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Overflow::Reject => "reject",
+            Overflow::Block => "block",
+            Overflow::DropOldest => "drop_oldest",
+        }
+    }
+
+    /// Parses the name of a reaction.
+    pub fn from_name(name: &str) -> Option<Overflow> {
+        Overflow::ALL.into_iter().find(|overflow| overflow.name() == name)
+    }
+}
 
 /// Bound on the number of jobs in a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// Maximum number of jobs that are available, scheduled or retryable.
     pub most: u64,
-    /// Reaction to a job that exceeds the maximum: `reject`, `block` or `drop_oldest`.
-    pub strategy: &'static str,
+    pub overflow: Overflow,
     /// Fraction of `most`, from 0 to 1, from which producers receive a warning.
     pub warning: f64,
 }
@@ -63,11 +92,10 @@ impl Bound {
                 })?
             }
         };
-        let strategy = match strategy {
-            None => old.map_or(STRATEGIES[0], |old| old.strategy),
+        let overflow = match strategy {
+            None => old.map_or(Overflow::default(), |old| old.overflow),
             Some((field, value)) => {
-                let name = json::text(value).unwrap_or_default();
-                let known = STRATEGIES.into_iter().find(|known| *known == name);
+                let known = json::text(value).and_then(|name| Overflow::from_name(&name));
                 known.ok_or_else(|| Invalid::field(field, EXPECTED, value))?
             }
         };
@@ -78,7 +106,7 @@ impl Bound {
                 number.ok_or_else(|| Invalid::field(field, "a number from 0 to 1", value))?
             }
         };
-        Ok(Some((most > 0).then_some(Bound { most, strategy, warning })))
+        Ok(Some((most > 0).then_some(Bound { most, overflow, warning })))
     }
 }
 
@@ -92,7 +120,7 @@ mod tests {
 
     #[test]
     fn both_dialects_say_the_same_and_what_is_left_out_stays() {
-        let bound = Bound { most: 10, strategy: "block", warning: 0.8 };
+        let bound = Bound { most: 10, overflow: Overflow::Block, warning: 0.8 };
         let nested = r#"{"backpressure":{"max_depth":10,"strategy":"block"}}"#;
         assert_eq!(parse(nested, None), Ok(Some(Some(bound.clone()))));
         assert_eq!(parse(r#"{"max_size":10,"overflow_policy":"block"}"#, None), Ok(Some(Some(bound.clone()))));
@@ -100,6 +128,15 @@ mod tests {
         assert_eq!(changed, Ok(Some(Some(Bound { warning: 0.5, ..bound.clone() }))));
         assert_eq!(parse(r#"{"max_size":0}"#, Some(&bound)), Ok(Some(None)));
         assert_eq!(parse(r#"{"concurrency":1}"#, Some(&bound)), Ok(None));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        assert_eq!(Overflow::ALL.map(Overflow::name), Overflow::NAMES);
+        for overflow in Overflow::ALL {
+            assert_eq!(Overflow::from_name(overflow.name()), Some(overflow));
+        }
+        assert_eq!(Overflow::from_name("drop"), None);
     }
 
     #[test]

@@ -46,6 +46,16 @@ pub struct LimitKey {
     pub name: String,
 }
 
+/// A partition of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPart<'a> {
+    /// The client's key.
+    pub key: &'a str,
+    pub by: Partition,
+    /// Name of the tenant, queue or type.
+    pub name: String,
+}
+
 impl LimitKey {
     /// Separates a client's key from its partition. Not allowed in a client's key.
     pub(crate) const DIVIDES: char = '|';
@@ -78,17 +88,16 @@ impl LimitKey {
         LimitKey { name: format!("{}{}{}={}", self.name, Self::DIVIDES, by.name(), escape(name)), ..self.clone() }
     }
 
-    /// Splits the key of a partition into the client's key, the kind of partition, and the name of
-    /// the tenant, queue or type. Returns `None` for other keys.
-    pub fn part(&self) -> Option<(&str, Partition, String)> {
+    /// Splits the key of a partition. Returns `None` for other keys.
+    pub fn part(&self) -> Option<KeyPart<'_>> {
         let (key, part) = self.name.split_once(Self::DIVIDES).filter(|_| self.scope == LimitScope::Key)?;
         let (by, name) = part.split_once('=')?;
-        Some((key, Partition::parse(by)?, unescape(name)))
+        Some(KeyPart { key, by: Partition::parse(by)?, name: unescape(name) })
     }
 
     /// Returns true for a key that jobs can name, and for its partitions.
     pub fn is_of_jobs(&self) -> bool {
-        let key = self.part().map_or(self.name.as_str(), |(key, ..)| key);
+        let key = self.part().map_or(self.name.as_str(), |part| part.key);
         self.scope == LimitScope::Key && self.owner.is_empty() && names::is_rate_key(key)
     }
 
@@ -134,11 +143,11 @@ mod tests {
         ] {
             let key = LimitKey::key("stripe").divided(by, name);
             assert_eq!(key.to_string(), shown);
-            assert_eq!(key.part(), Some(("stripe", by, name.to_owned())));
+            assert_eq!(key.part(), Some(KeyPart { key: "stripe", by, name: name.to_owned() }));
             assert!(key.is_of_jobs() && !names::is_rate_key(shown), "no client can name {shown}");
         }
         let own = LimitKey::key("@acme/stripe").divided(Partition::Queue, "mail");
-        assert_eq!((own.to_string().as_str(), own.part().unwrap().0), ("@acme/stripe|queue=mail", "stripe"));
+        assert_eq!((own.to_string().as_str(), own.part().unwrap().key), ("@acme/stripe|queue=mail", "stripe"));
         for whole in ["stripe", "stripe|", "stripe|pool=x"].map(LimitKey::key) {
             assert_eq!(whole.part(), None, "{whole}");
         }

@@ -6,10 +6,11 @@ pub mod change;
 mod key;
 pub mod quota;
 mod rate_limit;
+mod strategy;
 
-pub use bound::Bound;
-pub(crate) use bound::STRATEGIES;
+pub use bound::{Bound, Overflow};
 pub use change::LimitChange;
-pub use key::{LimitKey, LimitScope};
+pub use key::{KeyPart, LimitKey, LimitScope};
 pub use quota::{Quota, Window};
 pub use rate_limit::{OnLimit, Partition, RateLimit};
+pub use strategy::LimitStrategy;

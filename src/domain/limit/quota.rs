@@ -74,18 +74,18 @@ impl Quota {
     /// The rate has three forms: `rate: {limit, period}`, `rate: n` or `limit: n` with a `period`
     /// next to it, and `max_per_second: n`. Only one of them may be present.
     pub fn parse(path: &str, object: &Object<'_>) -> Result<Quota, Invalid> {
-        let reader = Reader { path, object };
+        let reader = QuotaReader { path, object };
         let concurrency = reader.integer("concurrency", 0, MOST_CONCURRENCY)?;
         Ok(Quota { concurrency, rate: reader.rate()?, throttle: reader.nested("throttle")? })
     }
 }
 
-struct Reader<'a> {
+struct QuotaReader<'a> {
     path: &'a str,
     object: &'a Object<'a>,
 }
 
-impl Reader<'_> {
+impl QuotaReader<'_> {
     fn rate(&self) -> Result<Option<Window>, Invalid> {
         let forms: Vec<&str> =
             ["rate", "limit", "max_per_second"].into_iter().filter(|name| self.object.get(name).is_some()).collect();
@@ -116,7 +116,7 @@ impl Reader<'_> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         let path = self.field(name);
         let object = Object::parse(value).map_err(|_| refused(&path, "an object with a limit and a period", value))?;
-        Reader { path: &path, object: &object }.window("limit")
+        QuotaReader { path: &path, object: &object }.window("limit")
     }
 
     /// Parses the limit in the member `name` and the `period` next to it.

@@ -28,7 +28,7 @@ const MOST_HURT: usize = 5;
 /// A signal that identifies a noisy neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Signal {
+pub enum NoiseSignal {
     QueueDepthRatio,
     EnqueueRateRatio,
     ActiveRatio,
@@ -36,24 +36,24 @@ pub enum Signal {
     WorkerTimeRatio,
 }
 
-impl Signal {
+impl NoiseSignal {
     /// All signals in order of precedence: the first one that applies is reported as the reason.
-    pub const ALL: [Signal; 5] = [
-        Signal::QueueDepthRatio,
-        Signal::EnqueueRateRatio,
-        Signal::ActiveRatio,
-        Signal::ErrorRateRatio,
-        Signal::WorkerTimeRatio,
+    pub const ALL: [NoiseSignal; 5] = [
+        NoiseSignal::QueueDepthRatio,
+        NoiseSignal::EnqueueRateRatio,
+        NoiseSignal::ActiveRatio,
+        NoiseSignal::ErrorRateRatio,
+        NoiseSignal::WorkerTimeRatio,
     ];
 
     /// Returns the name, which is also that of its threshold.
     pub fn name(self) -> &'static str {
         match self {
-            Signal::QueueDepthRatio => "queue_depth_ratio",
-            Signal::EnqueueRateRatio => "enqueue_rate_ratio",
-            Signal::ActiveRatio => "active_ratio",
-            Signal::ErrorRateRatio => "error_rate_ratio",
-            Signal::WorkerTimeRatio => "worker_time_ratio",
+            NoiseSignal::QueueDepthRatio => "queue_depth_ratio",
+            NoiseSignal::EnqueueRateRatio => "enqueue_rate_ratio",
+            NoiseSignal::ActiveRatio => "active_ratio",
+            NoiseSignal::ErrorRateRatio => "error_rate_ratio",
+            NoiseSignal::WorkerTimeRatio => "worker_time_ratio",
         }
     }
 
@@ -67,7 +67,7 @@ impl Signal {
 /// and the threshold of the ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    pub signal: Signal,
+    pub signal: NoiseSignal,
     pub value: f64,
     pub compared_with: f64,
     pub ratio: f64,
@@ -109,13 +109,13 @@ pub struct Detection {
 
 impl Detection {
     /// Returns the signal that is reported as the reason.
-    pub fn reason(&self) -> Signal {
-        self.evidence.first().map_or(Signal::QueueDepthRatio, |evidence| evidence.signal)
+    pub fn reason(&self) -> NoiseSignal {
+        self.evidence.first().map_or(NoiseSignal::QueueDepthRatio, |evidence| evidence.signal)
     }
 
     /// Returns the signal that justifies a throttle; `None` if no other tenant could use the
     /// workers, or the figures may be due to chance.
-    pub fn throttle_reason(&self) -> Option<Signal> {
+    pub fn throttle_reason(&self) -> Option<NoiseSignal> {
         let conclusive = self.evidence.iter().find(|evidence| evidence.conclusive)?;
         (self.waiting_tenants > 0).then_some(conclusive.signal)
     }
@@ -153,7 +153,7 @@ impl Snapshot {
         let lost: f64 = hurt.iter().map(|hurt| hurt.lost).sum();
         hurt.truncate(MOST_HURT);
         let assessment = Assessment { config, snapshot: self, seen, fair_share, lost, scale };
-        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.assess(*signal)).collect();
+        let evidence: Vec<Evidence> = NoiseSignal::ALL.iter().filter_map(|signal| assessment.assess(*signal)).collect();
         let [share, fair_share, lost] = [self.served_share(&seen.figures), fair_share, lost].map(rounded);
         let tenant_id = seen.id.clone();
         (!evidence.is_empty()).then_some(Detection {
@@ -198,13 +198,13 @@ struct Comparison {
 }
 
 impl Assessment<'_> {
-    fn assess(&self, signal: Signal) -> Option<Evidence> {
+    fn assess(&self, signal: NoiseSignal) -> Option<Evidence> {
         let Comparison { value, compared_with, threshold, conclusive } = match signal {
-            Signal::QueueDepthRatio => self.queue_depth()?,
-            Signal::EnqueueRateRatio => self.enqueue_rate()?,
-            Signal::ActiveRatio => self.active()?,
-            Signal::ErrorRateRatio => self.error_rate()?,
-            Signal::WorkerTimeRatio => self.worker_time()?,
+            NoiseSignal::QueueDepthRatio => self.queue_depth()?,
+            NoiseSignal::EnqueueRateRatio => self.enqueue_rate()?,
+            NoiseSignal::ActiveRatio => self.active()?,
+            NoiseSignal::ErrorRateRatio => self.error_rate()?,
+            NoiseSignal::WorkerTimeRatio => self.worker_time()?,
         };
         let ratio = value / compared_with;
         let [value, compared_with, told] = [value, compared_with, ratio].map(rounded);

@@ -10,7 +10,7 @@ mod properties;
 #[cfg(test)]
 mod scenarios;
 
-pub use detector::{Detection, Evidence, HarmedTenant, Signal};
+pub use detector::{Detection, Evidence, HarmedTenant, NoiseSignal};
 pub use snapshot::{Figures, Snapshot, TenantFigures};
 pub use throttle::{NoisyState, ReleaseReason, Throttle, ThrottleStep, decide};
 

@@ -62,7 +62,7 @@ proptest! {
                 let victim = snapshot.find(&hurt.tenant_id).unwrap();
                 prop_assert!(hurt.tenant_id != verdict.tenant_id && victim.figures.runnable > 0);
             }
-            prop_assert!(verdict.lost > 0.0 || !matches!(reason, Signal::ActiveRatio | Signal::WorkerTimeRatio));
+            prop_assert!(verdict.lost > 0.0 || !matches!(reason, NoiseSignal::ActiveRatio | NoiseSignal::WorkerTimeRatio));
         }
     }
 
@@ -213,10 +213,10 @@ fn beside(loud: Figures, other: Figures) -> Option<Detection> {
 fn each_of_the_four_signals_is_enough_for_a_verdict() {
     let other = Figures { active: 1, completed: 50, worker_ms: 50_000, enqueued: 50, pushes: 50, ..Figures::default() };
     for (loud, signal) in [
-        (Figures { depth: 1000, runnable: 1000, ..other }, Signal::QueueDepthRatio),
-        (Figures { enqueued: 300, pushes: 300, ..other }, Signal::EnqueueRateRatio),
-        (Figures { active: 12, ..other }, Signal::ActiveRatio),
-        (Figures { failed: 25, completed: 25, ..other }, Signal::ErrorRateRatio),
+        (Figures { depth: 1000, runnable: 1000, ..other }, NoiseSignal::QueueDepthRatio),
+        (Figures { enqueued: 300, pushes: 300, ..other }, NoiseSignal::EnqueueRateRatio),
+        (Figures { active: 12, ..other }, NoiseSignal::ActiveRatio),
+        (Figures { failed: 25, completed: 25, ..other }, NoiseSignal::ErrorRateRatio),
     ] {
         let verdict = beside(loud, other).unwrap_or_else(|| panic!("{signal:?}"));
         assert_eq!(verdict.evidence.iter().map(|evidence| evidence.signal).collect::<Vec<_>>(), [signal]);
@@ -232,7 +232,7 @@ fn whoever_is_stopped_by_its_own_limit_is_no_victim() {
     let verdict = beside(loud, blocked).unwrap();
     assert_eq!((verdict.throttle_reason(), verdict.hurt), (None, vec![]));
     let waits = Figures { runnable: 40, ..blocked };
-    assert_eq!(beside(loud, waits).and_then(|verdict| verdict.throttle_reason()), Some(Signal::QueueDepthRatio));
+    assert_eq!(beside(loud, waits).and_then(|verdict| verdict.throttle_reason()), Some(NoiseSignal::QueueDepthRatio));
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn afternoon(
 
 /// Runs a scenario and checks that exactly the given tenants are noisy, each with the given reason
 /// among its reasons.
-fn scenario(seed: u64, workers: usize, habits: Vec<Habit>, noisy: &[(usize, Signal)]) {
+fn scenario(seed: u64, workers: usize, habits: Vec<Habit>, noisy: &[(usize, NoiseSignal)]) {
     let config = NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() };
     let (throttled, left) = afternoon(seed, workers, habits, &config);
     let names: Vec<String> = noisy.iter().map(|(tenant, _)| format!("t{tenant}")).collect();
@@ -192,7 +192,7 @@ macro_rules! scenarios {
     };
 }
 
-use Signal::*;
+use NoiseSignal::*;
 
 scenarios! {
     // Scenarios with noisy tenants.

@@ -5,6 +5,8 @@ use super::Rule;
 /// The reason for which a gate is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
+    /// The rule is paused.
+    Paused,
     /// The oldest runnable job has waited too long.
     Latency,
     /// There are too many runnable jobs.
@@ -23,6 +25,7 @@ impl Closed {
     /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
+            Closed::Paused => "paused",
             Closed::Latency => "latency",
             Closed::Depth => "depth",
             Closed::QueuePaused => "queue_paused",

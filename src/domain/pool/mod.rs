@@ -5,8 +5,10 @@ pub mod rebalance;
 mod starvation;
 mod validation;
 mod worker_pool;
+mod worker_state;
 
-pub use policy::{LimitRule, Policy, Target};
+pub use policy::{LimitRule, LimitTarget, Policy};
 pub use starvation::{Aging, Starvation};
 pub use validation::{PoolConflict, PoolValidator};
 pub use worker_pool::{Pool, PoolQueue, Strategy};
+pub use worker_state::{Directive, WorkerState};

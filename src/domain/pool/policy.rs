@@ -23,13 +23,13 @@ pub struct Policy {
 /// A limit set by the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRule {
-    pub target: Target,
+    pub target: LimitTarget,
     pub quota: Quota,
 }
 
 /// The jobs that a limit counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LimitTarget {
     /// Jobs of a queue.
     Queue(String),
     /// Jobs of a type, or of all types that match a glob, counted together.
@@ -45,18 +45,18 @@ impl LimitRule {
     /// Returns the key under which its jobs are counted.
     pub fn key(&self) -> LimitKey {
         match &self.target {
-            Target::Queue(queue) => LimitKey::queue(queue),
-            Target::Type(pattern) => LimitKey::of(LimitScope::Type, pattern),
-            Target::Key(key) => LimitKey::key(key),
+            LimitTarget::Queue(queue) => LimitKey::queue(queue),
+            LimitTarget::Type(pattern) => LimitKey::of(LimitScope::Type, pattern),
+            LimitTarget::Key(key) => LimitKey::key(key),
         }
     }
 
     /// Returns the rule with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let (name, text) = match &self.target {
-            Target::Queue(queue) => ("queue", queue),
-            Target::Type(pattern) => ("type", pattern),
-            Target::Key(key) => ("key", key),
+            LimitTarget::Queue(queue) => ("queue", queue),
+            LimitTarget::Type(pattern) => ("type", pattern),
+            LimitTarget::Key(key) => ("key", key),
         };
         let mut members = self.quota.to_json();
         members.insert(name.to_owned(), json!(text));
@@ -90,12 +90,12 @@ impl Policy {
 
     /// Returns the first limit that matches a job type.
     pub fn type_limit(&self, kind: &str) -> Option<&LimitRule> {
-        self.limits.iter().find(|rule| matches!(&rule.target, Target::Type(pattern) if fits(pattern, kind)))
+        self.limits.iter().find(|rule| matches!(&rule.target, LimitTarget::Type(pattern) if fits(pattern, kind)))
     }
 
     /// Returns the limit on a queue.
     pub fn queue_limit(&self, queue: &str) -> Option<&LimitRule> {
-        self.limits.iter().find(|rule| matches!(&rule.target, Target::Queue(name) if name == queue))
+        self.limits.iter().find(|rule| matches!(&rule.target, LimitTarget::Queue(name) if name == queue))
     }
 
     /// Returns the isolated pool that has the queue.
@@ -168,7 +168,7 @@ mod tests {
         TenantFairness { enabled: Some(true), default_weight, ..TenantFairness::default() }
     }
 
-    fn limit(target: Target) -> LimitRule {
+    fn limit(target: LimitTarget) -> LimitRule {
         LimitRule { target, quota: Quota { concurrency: Some(1), ..Quota::default() } }
     }
 
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn limits_are_found_by_type_and_counted_by_key() {
         let rules = [
-            Target::Key("report.daily".to_owned()),
-            Target::Type("report.*".to_owned()),
-            Target::Type("report.daily".to_owned()),
-            Target::Queue("email".to_owned()),
+            LimitTarget::Key("report.daily".to_owned()),
+            LimitTarget::Type("report.*".to_owned()),
+            LimitTarget::Type("report.daily".to_owned()),
+            LimitTarget::Queue("email".to_owned()),
         ];
         let policy = Policy { limits: rules.map(limit).into(), ..Policy::default() };
         assert_eq!(
@@ -222,7 +222,7 @@ mod tests {
         let starvation = Starvation { enabled: true, ..Starvation::default() };
         for policy in [
             Policy { pools: vec![pool("a", &["x"])], ..Policy::default() },
-            Policy { limits: vec![limit(Target::Key("k".to_owned()))], ..Policy::default() },
+            Policy { limits: vec![limit(LimitTarget::Key("k".to_owned()))], ..Policy::default() },
             Policy { starvation, ..Policy::default() },
             Policy { tenant_fairness: fairness(1.0), ..Policy::default() },
             Policy {

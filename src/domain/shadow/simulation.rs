@@ -1,6 +1,7 @@
 //! Simulation of a queue under a plan rule, beside the queue as it is: the same jobs arrive, and
 //! workers take as many jobs at the same times, but the rule decides whose jobs they get.
 
+use super::round::{ServedTenant, ShadowRound, SimulatedTenant};
 use super::wait_stats::{WaitStats, WaitStatsByTenant};
 use crate::domain::fairness::FairQueue;
 use crate::domain::plan::{Batch, DepthTarget, DrainRate, Gate, LatencyGoal, QueueReading, Rule};
@@ -21,17 +22,6 @@ pub struct WatchedJob {
     pub tenant: Option<Arc<str>>,
     /// The time since which it waits, in epoch milliseconds.
     pub since: i64,
-}
-
-/// A simulated round.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShadowRound {
-    pub gate: Gate,
-    pub depth: u64,
-    pub batch: u64,
-    pub promoted: u64,
-    /// Tenants with their weights and numbers of promoted jobs.
-    pub served: Vec<(Arc<str>, Weight, u64)>,
 }
 
 /// A tenant with jobs in simulated staging.
@@ -102,10 +92,14 @@ impl Shadow {
         (self.staged, self.lanes.len())
     }
 
-    /// Returns the tenants in simulated staging, each with its weight, its number of jobs and the
-    /// time since which its first job waits.
-    pub fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, Weight, u64, Option<i64>)> {
-        self.lanes.iter().map(|(name, lane)| (name, lane.weight, lane.jobs.len() as u64, lane.jobs.front().copied()))
+    /// Returns the tenants in simulated staging.
+    pub fn waiting(&self) -> impl Iterator<Item = SimulatedTenant<'_>> {
+        self.lanes.iter().map(|(tenant, lane)| SimulatedTenant {
+            tenant,
+            weight: lane.weight,
+            jobs: lane.jobs.len() as u64,
+            oldest: lane.jobs.front().copied(),
+        })
     }
 
     /// Returns the number of jobs in the simulated main queue.
@@ -223,8 +217,9 @@ impl Shadow {
         }
         self.room = self.room.saturating_sub(promoted);
         self.drain.end_round(promoted == want && self.staged > 0);
-        let mut served: Vec<_> = served.into_iter().map(|(tenant, (weight, jobs))| (tenant, weight, jobs)).collect();
-        served.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
+        let served = served.into_iter().map(|(tenant, (weight, jobs))| ServedTenant { tenant, weight, jobs });
+        let mut served: Vec<ServedTenant> = served.collect();
+        served.sort_by(|one, other| other.jobs.cmp(&one.jobs).then_with(|| one.tenant.cmp(&other.tenant)));
         ShadowRound { gate, depth, batch, promoted, served }
     }
 
@@ -332,7 +327,7 @@ mod tests {
         assert_eq!((round.depth, round.promoted), (5, 0));
         site.look(5);
         let round = (0..10).find_map(|_| site.look(0).filter(|round| round.promoted > 0)).expect("a round");
-        let jobs: Vec<(&str, u64)> = round.served.iter().map(|(tenant, _, jobs)| (&**tenant, *jobs)).collect();
+        let jobs: Vec<(&str, u64)> = round.served.iter().map(|served| (&*served.tenant, served.jobs)).collect();
         assert_eq!(jobs, [("paying", 30), ("free", 10)]);
     }
 

@@ -4,9 +4,12 @@
 mod new_workflow;
 mod reader;
 mod record;
+mod state;
 mod steps;
 
 pub use new_workflow::{CALLBACKS, MOST_JOBS, NewWorkflow, Node, Part, Shape, parse};
 pub use record::WorkflowRecord;
-pub(crate) use record::{NodeRecord, PartRecord, ProgressReport};
+pub(crate) use record::{NodeProgress, NodeRecord, PartRecord};
+pub(crate) use state::NodeState;
+pub use state::WorkflowState;
 pub use steps::Step;

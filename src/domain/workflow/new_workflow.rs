@@ -33,6 +33,9 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Names of all shapes, in the order of the documentation.
+    pub const NAMES: [&'static str; 3] = ["chain", "group", "batch"];
+
     /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +46,7 @@ impl Shape {
     }
 
     /// Parses the name of a shape.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         [Shape::Chain, Shape::Group, Shape::Batch].into_iter().find(|shape| shape.name() == name)
     }
 
@@ -145,12 +148,12 @@ pub fn parse(text: &str, limits: &RequestLimits, context: &Context) -> Result<Ne
         return read(text, limits, context, None);
     };
     let mut workflow = read(&layered.text, limits, context, Some(&layered))?;
-    for (index, (id, layer, _)) in layered.steps.iter().enumerate() {
+    for (index, step) in layered.steps.iter().enumerate() {
         let path = format!("steps[{index}]");
         // A group that was created for a layer has the same path as its first step, so only jobs
         // count.
         let node = workflow.nodes.iter().position(|node| node.path == path && matches!(node.part, Part::Job(_)));
-        workflow.steps.extend(node.map(|node| Step { id: id.clone(), node, layer: *layer }));
+        workflow.steps.extend(node.map(|node| Step { id: step.id.clone(), node, layer: step.layer }));
     }
     Ok(workflow)
 }

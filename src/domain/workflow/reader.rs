@@ -39,7 +39,7 @@ pub(super) fn read(
     check_unique(&defaults, &options)?;
     let (context, tenant) = in_tenant(&body, &options, context)?;
     let most = limits.max_batch.min(MOST_JOBS);
-    let nodes = Reader { limits, most, context, tenant: tenant.clone(), whole, layered }.read(text)?;
+    let nodes = WorkflowReader { limits, most, context, tenant: tenant.clone(), whole, layered }.read(text)?;
     let shape = match nodes.first().map(|node| &node.part) {
         Some(Part::Many { shape, .. }) => *shape,
         _ => return Err(unknown_shape("type", body.get("type"))),
@@ -113,7 +113,7 @@ struct Unread<'a> {
     has_inputs: bool,
 }
 
-struct Reader<'a> {
+struct WorkflowReader<'a> {
     limits: &'a RequestLimits,
     /// Maximum number of jobs.
     most: usize,
@@ -124,7 +124,7 @@ struct Reader<'a> {
     layered: Option<&'a Layered>,
 }
 
-impl Reader<'_> {
+impl WorkflowReader<'_> {
     fn read(&self, text: &str) -> Result<Vec<Node>, Invalid> {
         let root = Unread { text, path: String::new(), parent: None, slot: String::new(), level: 1, has_inputs: false };
         let (mut nodes, mut unread, mut jobs) = (Vec::new(), VecDeque::from([root]), 0);
@@ -162,7 +162,7 @@ impl Reader<'_> {
             return Err(wrong("depends_on", problem));
         }
         let kind = body.get("type");
-        let shape = kind.and_then(json::text).and_then(|name| Shape::of_name(&name));
+        let shape = kind.and_then(json::text).and_then(|name| Shape::from_name(&name));
         match shape {
             Some(shape) if next.parent.is_none() || body.get("args").is_none() => {
                 self.many(&body, shape, next, number, unread)

@@ -2,7 +2,7 @@
 
 mod progress;
 
-use super::{Shape, Step};
+use super::{NodeState, Shape, Step, WorkflowState};
 use crate::domain::job::push_time;
 use crate::domain::json;
 use std::collections::HashMap;
@@ -10,12 +10,11 @@ use std::fmt::Write;
 
 /// The record of a stored workflow. `lua/workflows/workflow.lua` describes its nodes. Times are in
 /// milliseconds since the epoch.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowRecord {
     pub id: String,
-    /// `running`, `completed`, `failed` or `cancelled`.
-    pub state: String,
-    pub(crate) kind: String,
+    pub state: WorkflowState,
+    pub(crate) shape: Shape,
     /// JSON text.
     pub(crate) name: String,
     /// JSON text.
@@ -35,14 +34,14 @@ pub struct WorkflowRecord {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeRecord {
     pub(crate) slot: String,
-    pub(crate) state: String,
+    pub(crate) state: NodeState,
     pub(crate) finished: Option<i64>,
     pub(crate) part: PartRecord,
 }
 
 /// Progress that a worker reported: a fraction from 0 to 1, and data of its choice as JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ProgressReport {
+pub(crate) struct NodeProgress {
     pub(crate) progress: Option<f64>,
     pub(crate) data: String,
 }
@@ -50,18 +49,17 @@ pub(crate) struct ProgressReport {
 /// A job, or a chain, group or batch of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PartRecord {
-    Job { id: String, kind: String, started: Option<i64>, report: Option<ProgressReport> },
+    Job { id: String, kind: String, started: Option<i64>, report: Option<NodeProgress> },
     Many { shape: Shape, first: usize, parts: usize, callbacks: usize, completed: u64, failed: u64 },
 }
 
 impl NodeRecord {
-    /// Returns the state as answers show it.
-    fn shown_state(&self, is_over: bool) -> &str {
-        match (self.state.as_str(), &self.part) {
-            ("waiting", _) if is_over => "cancelled",
-            ("open" | "spoilt", PartRecord::Many { .. }) if is_over => "cancelled",
-            ("open" | "spoilt", PartRecord::Many { .. }) => "active",
-            ("open", _) => "pending",
+    /// Returns the state as answers show it. Inside a node that is over, the nodes that still wait
+    /// are cancelled; jobs under way may finish.
+    fn shown_state(&self, is_over: bool) -> NodeState {
+        match (self.state, &self.part) {
+            (NodeState::Waiting, _) if is_over => NodeState::Cancelled,
+            (NodeState::Active, PartRecord::Many { .. }) if is_over => NodeState::Cancelled,
             (state, _) => state,
         }
     }
@@ -74,7 +72,7 @@ impl WorkflowRecord {
     }
 
     fn is_over(&self) -> bool {
-        self.state != "running"
+        self.state != WorkflowState::Running
     }
 
     /// Appends the workflow as JSON.
@@ -98,7 +96,7 @@ impl WorkflowRecord {
 
     fn write_head(&self, out: &mut String) {
         // Writing to a String cannot fail.
-        _ = write!(out, "{{\"id\":\"{}\",\"type\":\"{}\",\"state\":\"{}\"", self.id, self.kind, self.state);
+        _ = write!(out, "{{\"id\":\"{}\",\"type\":\"{}\",\"state\":\"{}\"", self.id, self.shape.name(), self.state);
         for (name, value) in [("name", &self.name), ("meta", &self.meta)] {
             if !value.is_empty() {
                 out.extend([",\"", name, "\":", value]);
@@ -108,7 +106,7 @@ impl WorkflowRecord {
 
     /// Appends the times, and the numbers of jobs that have ended.
     fn write_times(&self, out: &mut String) {
-        let ended = if self.state == "cancelled" { "cancelled_at" } else { "completed_at" };
+        let ended = if self.state == WorkflowState::Cancelled { "cancelled_at" } else { "completed_at" };
         let times = [("created_at", Some(self.created)), ("started_at", Some(self.created)), (ended, self.finished)];
         times.into_iter().for_each(|(name, at)| push_time(out, name, at));
         _ = write!(
@@ -144,7 +142,7 @@ impl WorkflowRecord {
     }
 
     fn write_failures(&self, out: &mut String) {
-        let has_failed = |node: &&NodeRecord| matches!(node.state.as_str(), "failed" | "cancelled");
+        let has_failed = |node: &&NodeRecord| matches!(node.state, NodeState::Failed | NodeState::Cancelled);
         if let Some(NodeRecord { part: PartRecord::Many { shape: Shape::Chain, first, parts, .. }, .. }) =
             self.nodes.first()
         {
@@ -203,7 +201,7 @@ impl WorkflowRecord {
         match &node.part {
             PartRecord::Job { id, kind, started, .. } => {
                 _ = write!(out, "\"type\":{},\"state\":\"{state}\"", json::quoted(kind));
-                if node.state != "waiting" {
+                if node.state != NodeState::Waiting {
                     out.extend([",\"job_id\":\"", id, "\""]);
                 }
                 push_time(out, "started_at", *started);
@@ -211,8 +209,7 @@ impl WorkflowRecord {
             }
             PartRecord::Many { shape, .. } => {
                 _ = write!(out, "\"type\":\"{}\",\"state\":\"{state}\"", shape.name());
-                let has_ended = matches!(state, "completed" | "failed" | "cancelled");
-                self.write_inside(out, number, is_over || has_ended);
+                self.write_inside(out, number, is_over || state.is_final());
             }
         }
         push_time(out, "completed_at", node.finished);

@@ -27,14 +27,22 @@ pub struct Step {
 /// A workflow converted into nested parts.
 pub(super) struct Layered {
     pub text: String,
-    /// Id of each step, its layer, and its path in `text`; in the client's order.
-    pub steps: Vec<(String, usize, String)>,
+    /// The steps in the client's order.
+    pub steps: Vec<PlacedStep>,
+}
+
+/// A step, placed in the converted workflow.
+pub(super) struct PlacedStep {
+    pub id: String,
+    pub layer: usize,
+    /// Path in the text of the converted workflow.
+    pub path: String,
 }
 
 impl Layered {
     /// Maps a path in `text` to the path of the step in the request.
     pub fn origin(&self, place: &str) -> Option<String> {
-        let index = self.steps.iter().position(|(_, _, known)| known == place)?;
+        let index = self.steps.iter().position(|step| step.path == place)?;
         Some(format!("steps[{index}]"))
     }
 }
@@ -82,9 +90,9 @@ pub(super) fn layered(text: &str, most: usize) -> Result<Option<Layered>, Invali
         .collect();
     let (shape, places) = shape(&steps, &layers);
     let text = format!("{{{}{shape}}}", head.concat());
-    let steps =
-        steps.into_iter().zip(layers).zip(places).map(|((step, layer), place)| (step.id, layer, place)).collect();
-    Ok(Some(Layered { text, steps }))
+    let steps = steps.into_iter().zip(layers).zip(places);
+    let steps = steps.map(|((step, layer), path)| PlacedStep { id: step.id, layer, path });
+    Ok(Some(Layered { text, steps: steps.collect() }))
 }
 
 fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
@@ -104,7 +112,7 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             return Err(wrong(field, "duplicates the id of another step"));
         }
         ids.push(id.into_owned());
-        let shape = step.get("type").and_then(json::text).and_then(|name| Shape::of_name(&name));
+        let shape = step.get("type").and_then(json::text).and_then(|name| Shape::from_name(&name));
         if shape.is_some() && step.get("args").is_none() {
             return Err(wrong(format!("steps[{index}].type"), "must be a job type if steps depend on others"));
         }

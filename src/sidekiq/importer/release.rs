@@ -1,7 +1,7 @@
 //! The part of an importer that a release uses: it empties the inbox and holds the source.
 
 use super::Importer;
-use crate::main_queue::Source;
+use crate::main_queue::ImportSource;
 use crate::store::{Error, ImportOutcome};
 
 impl Importer {
@@ -38,7 +38,7 @@ impl Importer {
     /// this process changes the source.
     pub(in crate::sidekiq) async fn hold_source(&mut self) -> Result<bool, Error> {
         self.identify().await?;
-        let Source::Fairplay(class) = self.source.clone() else { return Ok(true) };
+        let ImportSource::Fairplay(class) = self.source.clone() else { return Ok(true) };
         let name = self.inbox();
         self.gem_is_still = false;
         self.take_over(&class, &name, 0, 0).await?;

@@ -1,7 +1,7 @@
 //! Limits: keys, quotas and bounds of queues. The counterparts are `lua/limits/quota.lua`,
 //! `lua/queue/bound.lua` and, for keys, `lua/queue/lane.lua`.
 
-use crate::domain::limit::{Bound, LimitKey, LimitScope, Quota, STRATEGIES, Window};
+use crate::domain::limit::{Bound, LimitKey, LimitScope, Overflow, Quota, Window};
 
 impl Quota {
     /// Encodes the quota for the store: `concurrency rate_limit rate_period_ms throttle_limit
@@ -37,19 +37,18 @@ impl Bound {
     /// Encodes the bound as the scripts read it.
     pub(in crate::store) fn packed(&self) -> String {
         let mark = (self.most as f64 * self.warning).floor() as u64;
-        format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
+        format!("{} {} {mark} {}", self.most, self.overflow.name(), self.warning)
     }
 
     /// Decodes the result of [`Bound::packed`].
     pub(in crate::store) fn from_packed(text: &str) -> Option<Bound> {
         let mut words = text.split(' ');
         let most: u64 = words.next()?.parse().ok()?;
-        let name = words.next()?;
-        let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
+        let overflow = Overflow::from_name(words.next()?)?;
         let mark: u64 = words.next()?.parse().ok()?;
         // Bounds stored by older versions have only the mark, not the fraction.
         let warning = words.next().and_then(|word| word.parse().ok());
-        Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
+        Some(Bound { most, overflow, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
     }
 }
 
@@ -122,11 +121,11 @@ mod tests {
     #[test]
     fn a_bound_is_read_as_it_was_stored_and_as_older_versions_stored_it() {
         for most in [10, 1] {
-            let bound = Bound { most, strategy: "block", warning: 0.8 };
+            let bound = Bound { most, overflow: Overflow::Block, warning: 0.8 };
             assert_eq!(Bound::from_packed(&bound.packed()), Some(bound), "however few there may be");
         }
         let old = Bound::from_packed("10 reject 5").expect("a bound");
-        assert_eq!((old.most, old.strategy, old.warning), (10, "reject", 0.5));
+        assert_eq!((old.most, old.overflow, old.warning), (10, Overflow::Reject, 0.5));
         assert_eq!(Bound::from_packed("10 explode 5"), None);
     }
 

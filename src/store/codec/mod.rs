@@ -3,6 +3,7 @@
 
 pub(super) mod event;
 mod limits;
+mod name;
 pub(super) mod record;
 pub(super) mod tenant;
 pub(super) mod wire;

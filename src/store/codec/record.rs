@@ -3,9 +3,9 @@
 use super::tenant::own_worker;
 use super::wire::{GROUP, RECORD, UNIT, values};
 use crate::domain::escape::unescape;
-use crate::domain::job::Record;
 use crate::domain::job::request::ENVELOPE_START;
 use crate::domain::job::{Checkpoint, FailedAttempt};
+use crate::domain::job::{Record, State};
 use serde_json::{Map, Value};
 
 /// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.
@@ -76,7 +76,7 @@ fn read_changing(record: &mut Record, text: &str) -> Option<()> {
     let mut fields = values(text);
     let mut next = || fields.next();
     let ms = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-    record.state = next()?.to_owned();
+    record.state = State::from_name(next()?)?;
     record.attempt = next()?.parse().ok()?;
     let _seq = next()?;
     record.created = ms(next())?;
@@ -133,19 +133,23 @@ mod tests {
 
     const ID: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
 
-    /// Parses a view as a script returns it and formats the job. The next retry is at 7000 ms.
-    fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[[&str; 3]]) -> serde_json::Value {
+    /// Builds a view as a script returns it. The next retry is at 7000 ms.
+    fn view(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[[&str; 3]]) -> String {
         let changing =
             [state, "1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", "", marks];
         let failures: Vec<String> = failures.iter().map(join).collect();
-        let view = join_records([
+        join_records([
             join(changing),
             join(["q", "test.job", "p0", "max", "5", ""]),
             format!("{ENVELOPE_START}{ID}\""),
             failures.join(&GROUP.to_string()),
             String::new(),
-        ]);
-        let record = read(&view).expect("a record");
+        ])
+    }
+
+    /// Parses a view and formats the job.
+    fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[[&str; 3]]) -> serde_json::Value {
+        let record = read(&view(state, enqueued, finished, marks, failures)).expect("a record");
         assert_eq!((record.id.as_str(), record.queue.as_str(), record.max_attempts()), (ID, "q", 5));
         let mut out = String::new();
         record.write(&mut out);
@@ -192,6 +196,7 @@ mod tests {
             "available".to_owned(),
             join_records([&join(["available", "x"]), ""]),
             join_records(["a", "b", "c"]),
+            view("running", "", "", "", &[]),
         ];
         for view in views {
             assert_eq!(read(&view), None, "{view:?}");

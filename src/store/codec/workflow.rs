@@ -2,7 +2,9 @@
 //! the fields.
 
 use super::wire::{self, RECORD, UNIT, values};
-use crate::domain::workflow::{self, NodeRecord, PartRecord, ProgressReport, Shape, Step, WorkflowRecord};
+use crate::domain::workflow::{
+    self, NodeProgress, NodeRecord, NodeState, PartRecord, Shape, Step, WorkflowRecord, WorkflowState,
+};
 use serde::Deserialize;
 
 /// Formats a node that has not been started.
@@ -33,8 +35,8 @@ pub fn steps_text(steps: &[Step]) -> String {
 #[derive(Deserialize)]
 pub struct WorkflowView {
     pub id: String,
-    state: String,
-    kind: String,
+    state: WorkflowState,
+    kind: Shape,
     name: String,
     meta: String,
     created: i64,
@@ -61,7 +63,7 @@ impl WorkflowView {
         Some(WorkflowRecord {
             id: self.id,
             state: self.state,
-            kind: self.kind,
+            shape: self.kind,
             name: self.name,
             meta: self.meta,
             created: self.created,
@@ -88,28 +90,63 @@ fn node(text: &str) -> Option<NodeRecord> {
     let field = |at: usize| fields.get(at).copied();
     let ms = |at: usize| field(at).and_then(|text| text.parse().ok());
     let number = |at: usize| field(at)?.parse::<usize>().ok();
-    let (slot, state) = (field(2)?.to_owned(), field(3)?.to_owned());
+    let (slot, state) = (field(2)?.to_owned(), field(3)?);
     if field(0)? == "job" {
         let (id, kind) = (field(4)?.to_owned(), field(5)?.to_owned());
         // The current state of a started job that has not ended follows.
         let state = match field(8) {
-            Some("active") => "active".to_owned(),
-            Some(_) => "pending".to_owned(),
-            None => state,
+            Some("active") => NodeState::Active,
+            Some(_) => NodeState::Pending,
+            None => node_state(state, NodeState::Pending)?,
         };
         let report = field(10)
-            .map(|text| ProgressReport { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
+            .map(|text| NodeProgress { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
         let part = PartRecord::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
         return Some(NodeRecord { slot, state, finished: ms(7), part });
     }
     let count = |at: usize| number(at).map(|number| number as u64);
     let part = PartRecord::Many {
-        shape: Shape::of_name(field(0)?)?,
+        shape: Shape::from_name(field(0)?)?,
         first: number(4)?,
         parts: number(5)?,
         callbacks: number(6)?,
         completed: count(7)?,
         failed: count(8)?,
     };
-    Some(NodeRecord { slot, state, finished: ms(10), part })
+    Some(NodeRecord { slot, state: node_state(state, NodeState::Active)?, finished: ms(10), part })
+}
+
+/// Parses the stored state of a node. `open` is the state of one that has been started.
+fn node_state(name: &str, open: NodeState) -> Option<NodeState> {
+    Some(match name {
+        "waiting" => NodeState::Waiting,
+        "open" | "spoilt" => open,
+        "completed" => NodeState::Completed,
+        "failed" => NodeState::Failed,
+        "cancelled" => NodeState::Cancelled,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_with(state: &str, node: [&str; 11]) -> Option<WorkflowRecord> {
+        let view = serde_json::json!({
+            "id": "id", "state": state, "kind": "chain", "name": "", "meta": "", "created": 5, "finished": null,
+            "jobs": 1, "completed": 0, "failed": 0, "steps": "", "nodes": [wire::join(node)],
+        });
+        serde_json::from_value::<WorkflowView>(view).ok()?.record()
+    }
+
+    #[test]
+    fn an_unknown_state_is_not_read() {
+        let chain = |state| ["chain", "", "0", state, "1", "0", "0", "0", "0", "0", ""];
+        for state in ["waiting", "open", "spoilt", "completed", "failed", "cancelled"] {
+            assert!(read_with("running", chain(state)).is_some(), "{state}");
+        }
+        assert_eq!(read_with("waiting", chain("open")), None);
+        assert_eq!(read_with("running", chain("odd")), None);
+    }
 }

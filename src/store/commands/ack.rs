@@ -2,7 +2,7 @@
 
 use super::batch::BatchCommand;
 use super::codec::wire;
-use super::reply::{self, Outcome};
+use super::reply::{self, JobOutcome};
 use super::script::{ACK, NACK};
 use super::{Core, Error, Store};
 use crate::domain::escape::escape;
@@ -42,7 +42,7 @@ pub(in crate::store) struct AckCommand(pub(in crate::store) Arc<Core>);
 
 impl BatchCommand for AckCommand {
     type Request = Scoped<Ack>;
-    type Reply = Result<Outcome, Error>;
+    type Reply = Result<JobOutcome, Error>;
 
     const COMMAND: &'static str = "ack";
 
@@ -72,7 +72,7 @@ pub(in crate::store) struct NackCommand(pub(in crate::store) Arc<Core>);
 
 impl BatchCommand for NackCommand {
     type Request = Scoped<Nack>;
-    type Reply = Result<Outcome, Error>;
+    type Reply = Result<JobOutcome, Error>;
 
     const COMMAND: &'static str = "nack";
 
@@ -114,12 +114,12 @@ fn worker_word(scope: &Scope, worker: Option<&str>) -> String {
 
 impl Store {
     /// Completes an active job.
-    pub async fn ack(&self, ack: Ack) -> Result<Outcome, Error> {
+    pub async fn ack(&self, ack: Ack) -> Result<JobOutcome, Error> {
         self.ack.submit(Scoped { answer: ack, scope: self.scope.clone() }).await?
     }
 
     /// Fails an active job, or puts it back into its queue if [`Nack::requeue`] is set.
-    pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
+    pub async fn nack(&self, nack: Nack) -> Result<JobOutcome, Error> {
         self.nack.submit(Scoped { answer: nack, scope: self.scope.clone() }).await?
     }
 }

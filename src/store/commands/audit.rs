@@ -15,6 +15,13 @@ pub struct Difference {
     pub real: i64,
 }
 
+/// The reaction of an audit to counts that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditMode {
+    Report,
+    Repair,
+}
+
 /// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -39,14 +46,14 @@ struct AuditReply {
 
 impl Store {
     /// Compares every count with the leases, one portion per call, and awaits `pause` after each.
-    /// With `repair`, corrects the counts that differ. Some counts can only be compared in a single
-    /// call; they are skipped if there are more than `most_at_once` jobs.
-    pub async fn audit(&self, repair: bool, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
+    /// Some counts can only be compared in a single call; they are skipped if there are more than
+    /// `most_at_once` jobs.
+    pub async fn audit(&self, mode: AuditMode, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
         let mut audit = Audit::default();
         for what in ["leases", "limits", "pools", "queues", "tenants"] {
             let mut cursor = "0".to_owned();
             loop {
-                let args = AuditArgs { what, cursor: &cursor, repairs: repair, most: most_at_once };
+                let args = AuditArgs { what, cursor: &cursor, repairs: mode == AuditMode::Repair, most: most_at_once };
                 let portion: AuditReply = AUDIT.call_packed(&self.core, &args).await?;
                 audit.compared += portion.compared;
                 audit.differences.extend(portion.differences);

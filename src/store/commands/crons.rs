@@ -3,7 +3,7 @@
 use super::jobs::{self, Enqueued};
 use super::script::{CRON_FIRE, CRON_LIST, CRON_REGISTER, CRON_REMOVE, CRON_RETIME};
 use super::{Error, Store};
-use crate::domain::cron::CronJob;
+use crate::domain::cron::{CronJob, CronSkip};
 use crate::domain::job::{NewJob, Record};
 use crate::domain::json;
 use serde::{Deserialize, Serialize};
@@ -59,9 +59,13 @@ pub enum RegisterCronOutcome {
     Full,
 }
 
-/// A cron's job and the version of the plan rules it was prepared under, or the reason for having
-/// no job.
-pub type PreparedCronJob = Result<(Box<NewJob>, Arc<str>), &'static str>;
+/// A cron's job, if it has one.
+pub enum PreparedCronJob {
+    /// The job and the version of the plan rules that it was prepared under.
+    Job { job: Box<NewJob>, rules: Arc<str> },
+    /// There is no job.
+    Skip(CronSkip),
+}
 
 /// A cron to fire.
 pub struct Firing<'a> {
@@ -86,7 +90,7 @@ pub enum FireCronOutcome {
     /// The plan rules have changed since the job was prepared.
     Stale,
     /// No job was stored; the reason, and the job that caused it, if one did.
-    Skipped { why: String, job: Option<String> },
+    Skipped { reason: CronSkip, job: Option<String> },
 }
 
 #[derive(Serialize)]
@@ -147,7 +151,7 @@ enum Fired {
     Gone,
     Stale,
     Skipped {
-        reason: String,
+        reason: CronSkip,
         job: Option<String>,
     },
 }
@@ -238,8 +242,8 @@ impl Store {
     /// all in one step.
     pub async fn fire_cron(&self, firing: &Firing<'_>, prepared: PreparedCronJob) -> Result<FireCronOutcome, Error> {
         let (request, no_job) = match prepared {
-            Ok((job, rules)) => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), None),
-            Err(reason) => (None, Some(reason)),
+            PreparedCronJob::Job { job, rules } => (Some(jobs::EnqueueRequest::new(vec![*job], rules)), None),
+            PreparedCronJob::Skip(reason) => (None, Some(reason.name())),
         };
         let (job, kind) = (request.as_ref().and_then(jobs::EnqueueRequest::first), firing.cron.kind());
         let args = CronFire {
@@ -272,7 +276,7 @@ impl Store {
             (Fired::Answer(_), None) => Err(Error::unreadable("cron_fire")),
             (Fired::Gone, _) => Ok(FireCronOutcome::Gone),
             (Fired::Stale, _) => Ok(FireCronOutcome::Stale),
-            (Fired::Skipped { reason, job }, _) => Ok(FireCronOutcome::Skipped { why: reason, job }),
+            (Fired::Skipped { reason, job }, _) => Ok(FireCronOutcome::Skipped { reason, job }),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Dead letters: jobs that used up their attempts and whose retry policy keeps them for inspection.
 
-use super::reply::{self, JobReply, Outcome};
+use super::reply::{self, JobOutcome, JobReply};
 use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
-use crate::domain::job::{Record, id};
+use crate::domain::job::{Record, State, id};
 use crate::domain::tenant::Scope;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub enum Deleted {
     Done,
     Missing,
     /// The job has not ended, or is not a dead letter; its state.
-    Conflict(String),
+    Conflict(State),
 }
 
 impl DeadLetterFilter {
@@ -115,13 +115,16 @@ impl Store {
     }
 
     /// Makes a dead letter available again and resets its attempts.
-    pub async fn retry_dead_letter(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn retry_dead_letter(&self, id: &str) -> Result<JobOutcome, Error> {
         self.retry(id, false).await
     }
 
-    /// Makes a dead letter available again and resets its attempts; with `any`, also any other
-    /// discarded or cancelled job.
-    pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
+    /// Makes a discarded or cancelled job available again and resets its attempts.
+    pub async fn retry_ended(&self, id: &str) -> Result<JobOutcome, Error> {
+        self.retry(id, true).await
+    }
+
+    async fn retry(&self, id: &str, any: bool) -> Result<JobOutcome, Error> {
         let args = JobRetry { id, op: &id::generate(), tenant: &self.scope.word(), any };
         JOB_RETRY.call_packed::<JobReply>(&self.core, &args).await?.outcome("job_retry")
     }
@@ -131,8 +134,12 @@ impl Store {
         Ok(self.delete(id, false).await? == Deleted::Done)
     }
 
-    /// Deletes a dead letter; with `any`, also any other job that has ended.
-    pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
+    /// Deletes a job that has ended.
+    pub async fn delete_ended(&self, id: &str) -> Result<Deleted, Error> {
+        self.delete(id, true).await
+    }
+
+    async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
         JOB_DELETE.call_packed(&self.core, &JobDelete { id, tenant: &self.scope.word(), any }).await
     }
 }

@@ -71,40 +71,40 @@ pub struct EventPage {
 
 /// The order in which events are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum EventOrder {
     OldestFirst,
     NewestFirst,
 }
 
-impl Order {
+impl EventOrder {
     fn command(self) -> &'static str {
         match self {
-            Order::OldestFirst => "XRANGE",
-            Order::NewestFirst => "XREVRANGE",
+            EventOrder::OldestFirst => "XRANGE",
+            EventOrder::NewestFirst => "XREVRANGE",
         }
     }
 
     /// The id at which Redis begins to read.
     fn first(self) -> &'static str {
-        if self == Order::OldestFirst { "-" } else { "+" }
+        if self == EventOrder::OldestFirst { "-" } else { "+" }
     }
 
     fn last(self) -> &'static str {
-        if self == Order::OldestFirst { "+" } else { "-" }
+        if self == EventOrder::OldestFirst { "+" } else { "-" }
     }
 
     /// Returns the position after all events of a stream entry.
-    fn behind(self, entry_id: &str) -> Option<Place> {
+    fn behind(self, entry_id: &str) -> Option<LogPosition> {
         match self {
-            Order::OldestFirst => Place::end_of(entry_id),
-            Order::NewestFirst => Place::end_of(entry_id).map(|place| Place { position: 0, ..place }),
+            EventOrder::OldestFirst => LogPosition::end_of(entry_id),
+            EventOrder::NewestFirst => LogPosition::end_of(entry_id).map(|place| LogPosition { position: 0, ..place }),
         }
     }
 
-    fn comes_behind(self, place: &Place, other: &Place) -> bool {
+    fn comes_behind(self, place: &LogPosition, other: &LogPosition) -> bool {
         match self {
-            Order::OldestFirst => place > other,
-            Order::NewestFirst => place < other,
+            EventOrder::OldestFirst => place > other,
+            EventOrder::NewestFirst => place < other,
         }
     }
 }
@@ -112,13 +112,13 @@ impl Order {
 /// The position of an event in the log: its stream entry, and its index in the entry. Ordered as
 /// the log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct LogPosition {
     ms: u64,
     entry: u64,
     position: u16,
 }
 
-impl Place {
+impl LogPosition {
     /// Returns the id `evt_<uuidv7>`: 48 bits of time, 42 of the entry's number, 16 of the index in
     /// the entry.
     fn id(self) -> String {
@@ -133,15 +133,15 @@ impl Place {
     }
 
     /// Returns the position after the last event of a stream entry.
-    fn end_of(entry_id: &str) -> Option<Place> {
+    fn end_of(entry_id: &str) -> Option<LogPosition> {
         let (ms, entry) = entry_id.split_once('-')?;
-        Some(Place { ms: ms.parse().ok()?, entry: entry.parse().ok()?, position: u16::MAX })
+        Some(LogPosition { ms: ms.parse().ok()?, entry: entry.parse().ok()?, position: u16::MAX })
     }
 
-    fn parse(id: &str) -> Option<Place> {
+    fn parse(id: &str) -> Option<LogPosition> {
         let bits = Uuid::try_parse(id.strip_prefix("evt_")?).ok()?.as_u128();
         let packed = (((bits >> 64) & 0xfff) << 62) | (bits & ((1 << 62) - 1));
-        let place = Place { ms: (bits >> 80) as u64, entry: (packed >> 16) as u64, position: packed as u16 };
+        let place = LogPosition { ms: (bits >> 80) as u64, entry: (packed >> 16) as u64, position: packed as u16 };
         (place.id() == id).then_some(place)
     }
 }
@@ -171,7 +171,7 @@ impl Store {
         command.arg(self.core.keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
         let newest = reply::array(self.core.command("events", command).await?, "events")?;
         let Some(entry) = newest.into_iter().next() else { return Ok(None) };
-        Ok(Place::end_of(&read_entry(entry, Order::OldestFirst, None)?.0).map(Place::id))
+        Ok(LogPosition::end_of(&read_entry(entry, EventOrder::OldestFirst, None)?.0).map(LogPosition::id))
     }
 
     /// Returns the events after `after`, oldest first; `None` if `after` is not an event id.
@@ -181,18 +181,18 @@ impl Store {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Option<EventPage>, Error> {
-        self.events_in(Order::OldestFirst, filter, after, limit).await
+        self.events_in(EventOrder::OldestFirst, filter, after, limit).await
     }
 
     /// Returns the events after `after` in the given order; `None` if `after` is not an event id.
     pub async fn events_in(
         &self,
-        order: Order,
+        order: EventOrder,
         filter: &EventFilter,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Option<EventPage>, Error> {
-        let after = match after.map(Place::parse) {
+        let after = match after.map(LogPosition::parse) {
             Some(None) => return Ok(None),
             Some(place) => place,
             None => None,
@@ -207,7 +207,7 @@ impl Store {
             for entry in entries {
                 let (id, found) = read_entry(entry, order, after)?;
                 from = format!("({id}");
-                cursor = order.behind(&id).map(Place::id);
+                cursor = order.behind(&id).map(LogPosition::id);
                 let seen = found.into_iter().filter(|event| filter.admits(&self.scope, event) && self.may_see(event));
                 events.extend(seen.map(|event| {
                     let queue = self.scope.unqualified(&event.queue).unwrap_or(&event.queue).to_owned();
@@ -228,7 +228,7 @@ impl Store {
 }
 
 /// Parses a stream entry. Returns its id and its events after `after` in the given order.
-fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
+fn read_entry(entry: Value, order: EventOrder, after: Option<LogPosition>) -> Result<(String, Vec<Event>), Error> {
     let mut parts = reply::array(entry, "events")?.into_iter();
     let id = reply::text(parts.next().unwrap_or_default(), "events")?;
     let fields = reply::texts(parts.next().unwrap_or_default(), "events")?;
@@ -236,18 +236,18 @@ fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(Strin
     let (ms, entry) = id.split_once('-').ok_or_else(|| Error::unreadable("events"))?;
     let (ms, entry) = (reply::parse(ms, "events")?, reply::parse(entry, "events")?);
     let time = reply::parse(field("t"), "events")?;
-    let places = (0..=u16::MAX).map(|position| Place { ms, entry, position });
+    let places = (0..=u16::MAX).map(|position| LogPosition { ms, entry, position });
     let records = codec::event::records(field("e")).zip(places);
-    let is_behind = |place: &Place| after.is_none_or(|after| order.comes_behind(place, &after));
+    let is_behind = |place: &LogPosition| after.is_none_or(|after| order.comes_behind(place, &after));
     let behind = records.filter(|(_, place)| is_behind(place));
     let mut events: Vec<Event> = behind.filter_map(|(record, place)| read_event(record, place, time)).collect();
-    if order == Order::NewestFirst {
+    if order == EventOrder::NewestFirst {
         events.reverse();
     }
     Ok((id.clone(), events))
 }
 
-fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
+fn read_event(record: &str, place: LogPosition, time: i64) -> Option<Event> {
     let fields = codec::event::read(record)?;
     let has_owner = !fields.job_type.is_empty() || fields.kind.starts_with("workflow.");
     Some(Event {
@@ -271,10 +271,10 @@ mod tests {
     proptest! {
         #[test]
         fn an_id_tells_its_place(ms in 0_u64..1 << 48, entry in 0_u64..1 << 42, position: u16) {
-            let place = Place { ms, entry, position };
+            let place = LogPosition { ms, entry, position };
             let id = place.id();
             prop_assert!(crate::domain::job::id::is_valid(id.trim_start_matches("evt_")), "{}", id);
-            prop_assert_eq!(Place::parse(&id), Some(place));
+            prop_assert_eq!(LogPosition::parse(&id), Some(place));
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
         for text in
             ["", "evt_", "evt_1", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "evt_f47ac10b-58cc-4372-a567-0e02b2c3d479"]
         {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(LogPosition::parse(text), None, "{text}");
         }
     }
 }

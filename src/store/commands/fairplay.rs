@@ -1,6 +1,6 @@
 //! Operations on the keys of the gem sidekiq-fairplay in the Redis of a Sidekiq.
 
-use super::releases::Target;
+use super::releases::ReleaseTarget;
 use super::script::{FAIRPLAY_CLAIM, FAIRPLAY_YIELD, SIDEKIQ_WORK};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
 use super::{Error, reply};
@@ -70,9 +70,9 @@ impl Sidekiq {
 
     /// Returns the gem's keys of a class as a target for jobs that are handed back while `owner`
     /// holds the gem's locks. `life` is the locks' time to live in seconds.
-    pub fn fairplay_target(&self, name: String, class: &FairplayClass, owner: &str, life: u64) -> Target {
+    pub fn fairplay_target(&self, name: String, class: &FairplayClass, owner: &str, life: u64) -> ReleaseTarget {
         let words = vec!["fairplay".to_owned(), self.fairplay_prefix(class), owner.to_owned(), life.to_string()];
-        Target { name, words }
+        ReleaseTarget { name, words }
     }
 
     /// Takes or renews the gem's locks, and moves jobs that the gem has staged to the inbox.

@@ -35,7 +35,7 @@ pub struct JobFilter {
 pub struct FoundJob {
     pub id: String,
     pub queue: String,
-    pub state: String,
+    pub state: State,
     pub created: i64,
     pub due: Option<i64>,
     pub priority: i64,
@@ -145,8 +145,8 @@ impl Store {
         let (found, _) = self.find_jobs(&JobFilter { queue, tenant, ..JobFilter::default() }).await?;
         let mut stats = QueueStats::default();
         for state in State::ALL {
-            let count = found.iter().filter(|job| job.state == state.name()).count();
-            stats.counts.insert(state.name(), count as i64);
+            let count = found.iter().filter(|job| job.state == state).count();
+            stats.counts.insert(state, count as i64);
         }
         Ok(stats)
     }

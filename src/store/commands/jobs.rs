@@ -2,12 +2,12 @@
 
 use super::batch::BatchCommand;
 use super::codec::wire;
-use super::reply::{self, JobReply, Outcome};
+use super::reply::{self, JobOutcome, JobReply};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ};
 use super::{Core, Error, Store};
 use crate::domain::escape::{escape, unescape};
-use crate::domain::job::{NewJob, Record};
-use crate::domain::limit::OnLimit;
+use crate::domain::job::{NewJob, Record, State};
+use crate::domain::limit::{OnLimit, Overflow};
 use crate::domain::time::At;
 use redis::Cmd;
 use serde::Serialize;
@@ -22,11 +22,11 @@ pub enum Enqueued {
     /// A job's id is taken. Nothing was stored.
     Duplicate { index: usize, id: String },
     /// A unique job exists already. Nothing was stored.
-    Exists { index: usize, id: String, state: String, key: String },
+    Exists { index: usize, id: String, state: State, key: String },
     /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// A queue has reached its bound. Nothing was stored.
-    Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    Bounded { queue: String, depth: u64, most: u64, overflow: Overflow },
     /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
     /// The plan rules have changed since the jobs were prepared. Nothing was stored; the jobs are
@@ -211,7 +211,13 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
     match next()? {
         "ok" => {
             let created = next()?;
-            let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
+            let mut store = |job| {
+                let (state, due) = (next()?, next()?);
+                Ok(match state.strip_prefix('=') {
+                    Some(id) => Record::duplicate_of(id),
+                    None => Record::stored(job, reply::state(state, command)?, created, due),
+                })
+            };
             let mut records: Vec<Record> = jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
             while let Some(word) = parts.next() {
                 let mut next = || parts.next().unwrap_or_default();
@@ -228,8 +234,9 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: reply::parse(next()?, command)?, id: next()?.to_owned() }),
         "exists" => {
-            let index = reply::parse(next()?, command)?;
-            Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
+            let (index, id) = (reply::parse(next()?, command)?, next()?.to_owned());
+            let state = reply::state(next()?, command)?;
+            Ok(Enqueued::Exists { index, id, state, key: next()?.to_owned() })
         }
         "full" => {
             let rule = next()?.to_owned();
@@ -240,7 +247,8 @@ pub(super) fn enqueued(core: &Core, command: &str, answer: &str, jobs: Vec<NewJo
             let queue = next()?.to_owned();
             let mut number = || reply::parse::<u64>(next()?, command);
             let (depth, most) = (number()?, number()?);
-            Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
+            let overflow = Overflow::from_name(next()?).ok_or_else(|| Error::unreadable(command))?;
+            Ok(Enqueued::Bounded { queue, depth, most, overflow })
         }
         "limited" => Ok(Enqueued::Limited(core.refused(parts, command)?)),
         "stale" => Ok(Enqueued::Stale(jobs)),
@@ -315,22 +323,22 @@ impl Store {
     }
 
     /// Cancels a job that has not ended.
-    pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn cancel(&self, id: &str) -> Result<JobOutcome, Error> {
         self.call_cancel(id, false).await
     }
 
     /// Cancels a waiting job; does not cancel an active one.
-    pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn cancel_waiting(&self, id: &str) -> Result<JobOutcome, Error> {
         self.call_cancel(id, true).await
     }
 
-    async fn call_cancel(&self, id: &str, spares_active: bool) -> Result<Outcome, Error> {
+    async fn call_cancel(&self, id: &str, spares_active: bool) -> Result<JobOutcome, Error> {
         let args = Cancel { id, op: crate::domain::job::id::generate(), tenant: self.scope.word(), spares_active };
         CANCEL.call_packed::<JobReply>(&self.core, &args).await?.outcome("cancel")
     }
 
     /// Makes a pending job available.
-    pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
+    pub async fn activate(&self, id: &str) -> Result<JobOutcome, Error> {
         let args = Activate { id, op: crate::domain::job::id::generate(), tenant: self.scope.word() };
         ACTIVATE.call_packed::<JobReply>(&self.core, &args).await?.outcome("activate")
     }

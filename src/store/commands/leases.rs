@@ -40,20 +40,20 @@ pub struct Fetch {
     /// Restricts the fetch to this tenant's jobs, in queues that tenants share.
     pub tenant: Option<String>,
     /// The strategy for choosing among the queues, if there is no pool with one.
-    pub choice: Option<Choice>,
+    pub choice: Option<QueueChoice>,
     /// The client's id for this request. A repeat within a minute gets the same jobs.
     pub fetch_id: Option<String>,
 }
 
 /// The strategy by which a request chooses among its queues.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct QueueChoice {
     pub strategy: Strategy,
     /// Weights in the order of the queues.
     pub weights: Vec<Weight>,
 }
 
-impl Choice {
+impl QueueChoice {
     /// Returns the choice as scripts read it: `strategy weights…`.
     fn word(&self) -> String {
         let weights: String = self.weights.iter().map(|weight| format!(" {}", weight.thousandths())).collect();
@@ -215,7 +215,7 @@ fn push_request(command: &mut redis::Cmd, request: &Fetch, before: Option<&Fetch
     command.arg(request.count).arg(or_empty(request.visibility_ms));
     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
     command.arg(request.pool.as_deref().unwrap_or_default());
-    command.arg(request.choice.as_ref().map(Choice::word).unwrap_or_default());
+    command.arg(request.choice.as_ref().map(QueueChoice::word).unwrap_or_default());
     command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
     let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
     command.arg(named.len()).arg(named);
@@ -238,7 +238,7 @@ impl FetchCommand {
             if !says(&answer, "due") {
                 break;
             }
-            self.core.tick(false).await?;
+            self.core.tick().await?;
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;

@@ -56,7 +56,7 @@ impl LimitState {
 
 /// The setting of a limit that a call changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
+pub enum LimitLayer {
     /// A queue's limit set by an admin, in place of the configured one.
     Admin,
     /// A temporary override by an admin.
@@ -185,7 +185,7 @@ impl Store {
     pub async fn set_limit(
         &self,
         key: &LimitKey,
-        layer: Layer,
+        layer: LimitLayer,
         quota: Option<&Quota>,
         until: Option<i64>,
     ) -> Result<bool, Error> {
@@ -195,19 +195,19 @@ impl Store {
     /// Overrides a limit. Returns false, and stores nothing, if the override would end before the
     /// store's current time.
     pub async fn override_limit(&self, key: &LimitKey, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
-        Ok(self.write_limit(key, Layer::Override, Some(quota), until).await? == LimitChanged::Changed)
+        Ok(self.write_limit(key, LimitLayer::Override, Some(quota), until).await? == LimitChanged::Changed)
     }
 
     async fn write_limit(
         &self,
         key: &LimitKey,
-        layer: Layer,
+        layer: LimitLayer,
         quota: Option<&Quota>,
         until: Option<At>,
     ) -> Result<LimitChanged, Error> {
         let field = match layer {
-            Layer::Admin => "a",
-            Layer::Override => "o",
+            LimitLayer::Admin => "a",
+            LimitLayer::Override => "o",
         };
         let args = LimitOverride {
             key: &self.scope.rate_key(key).stored(),

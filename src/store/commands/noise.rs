@@ -16,6 +16,15 @@ use std::collections::BTreeMap;
 const BUSIEST: usize = 200;
 const SAMPLE: usize = 100;
 
+/// The lock of the process that acts on noisy neighbours.
+#[derive(Clone, Copy, Debug)]
+pub struct DetectorLock<'a> {
+    pub holder: &'a str,
+    pub lease_ms: u64,
+    /// Keeps the recording of activity switched on.
+    pub records_activity: bool,
+}
+
 /// A snapshot of tenants for the noisy neighbour detector.
 #[derive(Clone, Debug, Default)]
 pub struct NoisySnapshot {
@@ -34,6 +43,17 @@ pub enum NoisySnapshotReply {
     Read(Box<NoisySnapshot>),
 }
 
+/// A throttle as scripts apply it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThrottleTerms {
+    /// The remaining part of the weight, in thousandths.
+    pub weight_part: u32,
+    /// The end of the throttle, in milliseconds.
+    pub until: i64,
+    /// The limit on active jobs.
+    pub max_active: Option<u64>,
+}
+
 /// A change of one tenant's throttle.
 #[derive(Clone, Debug, Default)]
 pub struct ThrottleUpdate {
@@ -41,9 +61,8 @@ pub struct ThrottleUpdate {
     /// The expected current document, and the new one; empty for none.
     pub before: String,
     pub after: String,
-    /// The remaining part of the weight in thousandths, the end of the throttle in milliseconds,
-    /// and the limit on active jobs; `None` to remove the throttle.
-    pub throttle: Option<(u32, i64, Option<u64>)>,
+    /// The throttle to set; `None` to remove it.
+    pub throttle: Option<ThrottleTerms>,
     /// The event to emit: its type, and its data as JSON members.
     pub event: Option<(&'static str, String)>,
 }
@@ -117,22 +136,19 @@ struct ThrottleEvent<'a> {
 
 impl Store {
     /// Takes a snapshot of the busiest tenants and a sample of the others, over `minutes`. With a
-    /// `holder`, takes or renews the detector's lock for `lease_ms`, unless another process holds
-    /// it; `counts` then keeps the recording of activity switched on. Without a holder, only reads.
+    /// `lock`, takes or renews it, unless another process holds it. Without one, only reads.
     /// Tenants in `besides` are always included.
     pub async fn noisy_snapshot(
         &self,
-        holder: Option<&str>,
-        lease_ms: u64,
-        counts: bool,
+        lock: Option<&DetectorLock<'_>>,
         minutes: u64,
         besides: &[&str],
     ) -> Result<NoisySnapshotReply, Error> {
         self.sum_activity().await?;
         let args = NoisySnapshotArgs {
-            holder,
-            life: lease_ms,
-            counts,
+            holder: lock.map(|lock| lock.holder),
+            life: lock.map_or(0, |lock| lock.lease_ms),
+            counts: lock.is_some_and(|lock| lock.records_activity),
             minutes,
             busiest: BUSIEST,
             sampled: SAMPLE,
@@ -150,8 +166,9 @@ impl Store {
     /// lock; without a holder, the change was made by a person and needs no lock.
     pub async fn apply_throttles(&self, holder: Option<&str>, updates: &[ThrottleUpdate]) -> Result<u64, Error> {
         let tenants = updates.iter().map(|update| {
-            let throttle = update.throttle.map(|(part, until, cap)| {
-                format!("{part} {until} {}", cap.map_or_else(|| "-".to_owned(), |cap| cap.to_string()))
+            let throttle = update.throttle.map(|ThrottleTerms { weight_part, until, max_active }| {
+                let max_active = max_active.map_or_else(|| "-".to_owned(), |most| most.to_string());
+                format!("{weight_part} {until} {max_active}")
             });
             AppliedThrottle {
                 name: escape(&update.id),

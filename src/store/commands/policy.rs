@@ -7,7 +7,7 @@ use crate::domain::escape::escape;
 use crate::domain::fairness::{TenantFairness, TenantStrategy};
 use crate::domain::job::id;
 use crate::domain::pool::rebalance::Rebalanced;
-use crate::domain::pool::{LimitRule, Policy, Pool, Starvation, Target};
+use crate::domain::pool::{LimitRule, LimitTarget, Policy, Pool, Starvation};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -111,8 +111,8 @@ fn letters(policy: &Policy) -> String {
 /// Returns patterns and keys of the limits on job types, in the order in which they are matched.
 fn types(policy: &Policy) -> String {
     let of_type = |rule: &LimitRule| match &rule.target {
-        Target::Type(pattern) => Some((pattern.clone(), rule.key().stored().clone())),
-        Target::Queue(_) | Target::Key(_) => None,
+        LimitTarget::Type(pattern) => Some((pattern.clone(), rule.key().stored().clone())),
+        LimitTarget::Queue(_) | LimitTarget::Key(_) => None,
     };
     wire::pairs(policy.limits.iter().filter_map(of_type))
 }

@@ -4,6 +4,7 @@ use super::reply;
 use super::script::{CHECKPOINT, PROGRESS};
 use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
+use crate::domain::job::{Checkpoint, State};
 use serde::{Deserialize, Serialize};
 
 /// A worker's progress report about its job. `data` and `message` are JSON.
@@ -18,20 +19,12 @@ pub struct ProgressReport {
 
 /// A job's state and its last reported progress.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    pub state: String,
+pub struct JobProgress {
+    pub state: State,
     pub progress: Option<f64>,
     pub data: Option<String>,
     pub message: Option<String>,
     pub updated: Option<i64>,
-}
-
-/// A checkpoint for the next attempt: its state as JSON, its number, and its time in milliseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
-    pub state: String,
-    pub sequence: u64,
-    pub created: i64,
 }
 
 /// The outcome of an operation on a job's progress.
@@ -42,7 +35,7 @@ pub enum ProgressOutcome<T> {
     Missing,
     /// The job is not active, or another worker holds it.
     Conflict {
-        state: String,
+        state: State,
         holder: Option<String>,
     },
 }
@@ -72,7 +65,7 @@ struct ReportProgress<'a> {
 
 #[derive(Deserialize)]
 struct Reported {
-    state: String,
+    state: State,
     attempt: u32,
     stored: StoredProgress,
 }
@@ -90,15 +83,14 @@ struct StoredProgress {
 
 impl StoredProgress {
     /// Returns the progress of a job in its current attempt.
-    fn of(self, state: &str, attempt: u32) -> Progress {
-        let state = state.to_owned();
+    fn of(self, state: State, attempt: u32) -> JobProgress {
         // A new attempt starts without progress.
-        if self.attempt.is_none() || (state == "active" && self.attempt != Some(attempt)) {
-            return Progress { state, ..Progress::default() };
+        if self.attempt.is_none() || (state == State::Active && self.attempt != Some(attempt)) {
+            return JobProgress { state, ..JobProgress::default() };
         }
         // A completed job that reported any progress has reached the end.
-        let progress = if state == "completed" { Some(1.0) } else { self.progress };
-        Progress { progress, state, data: self.data, message: self.message, updated: self.updated }
+        let progress = if state == State::Completed { Some(1.0) } else { self.progress };
+        JobProgress { progress, state, data: self.data, message: self.message, updated: self.updated }
     }
 }
 
@@ -118,7 +110,7 @@ struct StoredCheckpoint {
 
 impl Store {
     /// Records a worker's report. A job that is not active stays as it is.
-    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<Progress>, Error> {
+    pub async fn progress(&self, id: &str, report: &ProgressReport) -> Result<ProgressOutcome<JobProgress>, Error> {
         let args = ReportProgress {
             id,
             worker: report.worker.as_deref().map(|name| escape(&self.scope.worker(name))),
@@ -128,11 +120,11 @@ impl Store {
             tenant: &self.scope.word(),
         };
         let outcome: ProgressOutcome<Reported> = PROGRESS.call_packed(&self.core, &args).await?;
-        Ok(outcome.map(|job| job.stored.of(&job.state, job.attempt)))
+        Ok(outcome.map(|job| job.stored.of(job.state, job.attempt)))
     }
 
     /// Returns a job's progress.
-    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<Progress>, Error> {
+    pub async fn progress_of(&self, id: &str) -> Result<ProgressOutcome<JobProgress>, Error> {
         let Some(record) = self.job(id).await? else { return Ok(ProgressOutcome::Missing) };
         let mut command = redis::cmd("HMGET");
         command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
@@ -147,7 +139,7 @@ impl Store {
             message: some(message),
             updated: updated.parse().ok(),
         };
-        Ok(ProgressOutcome::Done(stored.of(&record.state, record.attempt)))
+        Ok(ProgressOutcome::Done(stored.of(record.state, record.attempt)))
     }
 
     /// Stores a checkpoint for the next attempt. `state` is JSON.

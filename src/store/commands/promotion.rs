@@ -17,7 +17,7 @@ pub enum Promoted {
     Jobs {
         promoted: u64,
         left: u64,
-        tenants: Vec<Served>,
+        tenants: Vec<PromotedTenant>,
         /// The call reached its own limit before the requested number; the caller may promote more.
         more: bool,
     },
@@ -28,9 +28,18 @@ pub enum Promoted {
     Closed(Closed),
 }
 
+/// The origin of the weights that a caller stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightOrigin {
+    /// The rule, for tenants that the webhook has not answered.
+    Rule,
+    /// An answer of the webhook.
+    Webhook,
+}
+
 /// A tenant whose jobs were promoted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Served {
+pub struct PromotedTenant {
     pub tenant: String,
     pub weight: Weight,
     pub jobs: u64,
@@ -47,18 +56,17 @@ struct Reweigh<'a> {
 
 impl Store {
     /// Changes tenants' weights. Returns the number of tenants that changed, or `None` if the
-    /// caller has lost the rule's lock. `from_webhook` is true if the weights come from the
-    /// webhook.
+    /// caller has lost the rule's lock.
     pub async fn reweigh(
         &self,
         rule: &str,
         token: &str,
         queue: &str,
-        from_webhook: bool,
+        origin: WeightOrigin,
         weights: &[(String, Weight)],
     ) -> Result<Option<u64>, Error> {
         let weights = weights.iter().map(|(tenant, weight)| (escape(tenant), weight.thousandths())).collect();
-        let args = Reweigh { rule, token, queue, by_webhook: from_webhook, weights };
+        let args = Reweigh { rule, token, queue, by_webhook: origin == WeightOrigin::Webhook, weights };
         REWEIGH.call_packed(&self.core, &args).await
     }
 
@@ -87,7 +95,7 @@ pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
             let shares: Vec<&str> = wire::values(&shares).collect();
             let served = |share: &[&str]| {
                 let weight = Weight::from_thousandths(reply::parse(share[1], "promote")?);
-                Ok(Served { tenant: unescape(share[0]), weight, jobs: reply::parse(share[2], "promote")? })
+                Ok(PromotedTenant { tenant: unescape(share[0]), weight, jobs: reply::parse(share[2], "promote")? })
             };
             let tenants = shares.chunks_exact(3).map(served).collect::<Result<_, Error>>()?;
             Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })

@@ -18,7 +18,7 @@ pub struct Queue {
 /// Numbers of a queue's jobs by state, and its oldest waiting job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueStats {
-    pub counts: BTreeMap<&'static str, i64>,
+    pub counts: BTreeMap<State, i64>,
     /// Time at which the oldest runnable job became available, in milliseconds.
     pub oldest_available: Option<i64>,
 }
@@ -26,7 +26,7 @@ pub struct QueueStats {
 impl QueueStats {
     /// Returns the number of jobs in a state.
     pub fn count(&self, state: State) -> i64 {
-        self.counts.get(state.name()).copied().unwrap_or(0)
+        self.counts.get(&state).copied().unwrap_or(0)
     }
 }
 
@@ -64,14 +64,14 @@ impl Store {
     }
 
     /// Returns the numbers of a queue's jobs by state.
-    pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
+    pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<State, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.counts(&self.scope.qualified(queue)));
         let stored = reply::pairs(self.core.command("counts", command).await?, "counts")?;
-        let mut counts: BTreeMap<&'static str, i64> = State::ALL.into_iter().map(|state| (state.name(), 0)).collect();
+        let mut counts: BTreeMap<State, i64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         for (state, count) in stored {
             if let Some(state) = State::from_name(&state) {
-                counts.insert(state.name(), count.parse().unwrap_or(0));
+                counts.insert(state, count.parse().unwrap_or(0));
             }
         }
         Ok(counts)
@@ -133,10 +133,10 @@ struct QueueBound<'a> {
 impl Store {
     /// Pauses or resumes a queue. Returns the start of the pause if the queue is paused now; the
     /// outer `None` if the largest number of queues is paused already.
-    pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
+    pub async fn pause_queue(&self, queue: &str, paused: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
         let (queue, by) = (&self.scope.qualified(queue), &json::quoted(by));
-        let paused = QUEUE_PAUSE.call_packed(&self.core, &QueuePause { queue, pauses, most: MOST_SET, by }).await?;
-        Ok(match paused {
+        let args = QueuePause { queue, pauses: paused, most: MOST_SET, by };
+        Ok(match QUEUE_PAUSE.call_packed(&self.core, &args).await? {
             QueuePaused::Paused(since) => Some(Some(since)),
             QueuePaused::Running => Some(None),
             QueuePaused::Full => None,

@@ -72,7 +72,7 @@ pub struct StagedText {
 }
 
 /// A source to which jobs are handed back. `words` are its arguments for `lua/sidekiq/restore.lua`.
-pub struct Target {
+pub struct ReleaseTarget {
     /// Name of the source, unique among all main queues.
     pub name: String,
     pub words: Vec<String>,
@@ -266,7 +266,7 @@ impl Store {
         main_queue: &str,
         token: &str,
         route: &DeliveryRoute,
-        target: &Target,
+        target: &ReleaseTarget,
         jobs: &[Restored],
     ) -> Result<Unstaged, Error> {
         // In an outbox, values are separated by control characters.

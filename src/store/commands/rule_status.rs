@@ -177,8 +177,13 @@ impl Store {
     }
 
     /// Returns about `most` tenants whose turn comes next, by priority and spread over all weights.
-    pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<StagedTenants, Error> {
-        self.read_tenants(rule, queue, most, ages, false, &[]).await
+    pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<StagedTenants, Error> {
+        self.read_tenants(rule, queue, most, false, false, &[]).await
+    }
+
+    /// Returns the same tenants as [`Store::next_tenants`], with the time since which they wait.
+    pub async fn next_tenants_with_ages(&self, rule: &str, queue: &str, most: usize) -> Result<StagedTenants, Error> {
+        self.read_tenants(rule, queue, most, true, false, &[]).await
     }
 
     /// Returns about `most` tenants whose turn comes next, and about as many that have no turn

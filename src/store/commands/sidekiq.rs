@@ -3,7 +3,7 @@
 
 use super::codec::wire;
 use super::outbox::OutboxEntry;
-use super::releases::Target;
+use super::releases::ReleaseTarget;
 use super::script::{SIDEKIQ_CLAIM, SIDEKIQ_DELIVER, SIDEKIQ_PROCESSES, SIDEKIQ_QUEUES, SIDEKIQ_RESTORE};
 use super::{Error, reply};
 use crate::domain::escape::unescape;
@@ -185,13 +185,13 @@ impl Sidekiq {
     }
 
     /// Returns a queue as a target for jobs that are handed back. `name` is the source's name.
-    pub fn queue_target(&self, name: String, queue: &str) -> Target {
-        Target { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
+    pub fn queue_target(&self, name: String, queue: &str) -> ReleaseTarget {
+        ReleaseTarget { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
     }
 
     /// Hands an outbox entry back to the source of its jobs, unless that was done before. Returns
     /// false if the gem's locks have another owner.
-    pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &Target) -> Result<bool, Error> {
+    pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &ReleaseTarget) -> Result<bool, Error> {
         let pairs = entry.payloads.chunks_exact(2);
         let args = SidekiqRestore {
             restored: marker,

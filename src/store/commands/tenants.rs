@@ -198,7 +198,7 @@ impl Store {
         let mut jobs = TenantJobs::default();
         for queue in self.queues().await? {
             let counts = self.queue_counts(&queue.name).await?;
-            let count = |state: State| counts.get(state.name()).copied().unwrap_or(0).max(0) as u64;
+            let count = |state: State| counts.get(&state).copied().unwrap_or(0).max(0) as u64;
             jobs.pending += count(State::Pending);
             jobs.available += count(State::Available);
             jobs.scheduled += count(State::Scheduled);

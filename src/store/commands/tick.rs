@@ -18,8 +18,12 @@ struct Retain {
 }
 
 impl Core {
-    /// Handles what is due. With `resignals`, signals again which queues have runnable jobs.
-    pub(super) async fn tick(&self, resignals: bool) -> Result<bool, Error> {
+    /// Handles what is due.
+    pub(super) async fn tick(&self) -> Result<bool, Error> {
+        self.run_tick(false).await
+    }
+
+    async fn run_tick(&self, resignals: bool) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(resignals));
         let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
         self.apply_notes(&reply::texts(notes, "tick")?);
@@ -29,10 +33,15 @@ impl Core {
 
 impl Store {
     /// Handles what is due: schedules, retries, expiries, leases, dead workers, limits. Returns
-    /// true if more is due now. With `resignals`, signals again which queues have runnable jobs,
-    /// because a signal may be lost.
-    pub async fn tick(&self, resignals: bool) -> Result<bool, Error> {
-        self.core.tick(resignals).await
+    /// true if more is due now.
+    pub async fn tick(&self) -> Result<bool, Error> {
+        self.core.tick().await
+    }
+
+    /// Handles what is due, and signals again which queues have runnable jobs, because a signal may
+    /// be lost. Returns true if more is due now.
+    pub async fn tick_and_signal(&self) -> Result<bool, Error> {
+        self.core.run_tick(true).await
     }
 
     /// Removes what has outlived its retention, and restores the schema version if Redis was

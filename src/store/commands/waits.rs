@@ -3,7 +3,7 @@
 use super::script::WAITING_FOR;
 use super::{Error, Store};
 use crate::domain::escape::unescape;
-use crate::domain::limit::LimitKey;
+use crate::domain::limit::{LimitKey, LimitStrategy};
 use serde::{Deserialize, Serialize};
 
 /// The reason why a job waits. Times are milliseconds since the epoch.
@@ -22,7 +22,7 @@ pub enum WaitingFor {
     /// The job's queue is paused.
     Pause { queue: String, since: Option<i64> },
     /// A limit has no room. The key is present if the caller may see it.
-    Limit { key: Option<LimitKey>, strategy: String, since: Option<i64> },
+    Limit { key: Option<LimitKey>, strategy: LimitStrategy, since: Option<i64> },
     /// The tenant has reached its limit of active jobs.
     TenantLimit { tenant: String, since: Option<i64> },
 }
@@ -63,7 +63,7 @@ enum Reason {
     },
     Limit {
         key: String,
-        strategy: String,
+        strategy: LimitStrategy,
         since: Option<i64>,
     },
 }

@@ -52,6 +52,15 @@ pub enum DeliveryOutcome {
     Dead(String),
 }
 
+/// The state of a delivery that did not succeed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// It is tried again.
+    Pending,
+    /// Its retries are exhausted.
+    Dead,
+}
+
 #[derive(Serialize)]
 struct SubscriptionSave<'a> {
     id: &'a str,
@@ -220,8 +229,16 @@ impl Store {
     }
 
     /// Returns a page of ids of pending or dead deliveries, newest first, and the number of all.
-    pub async fn delivery_ids(&self, dead: bool, offset: usize, limit: usize) -> Result<(Vec<String>, usize), Error> {
-        let key = if dead { self.core.keys.undelivered() } else { self.core.keys.deliveries() };
+    pub async fn delivery_ids(
+        &self,
+        state: DeliveryState,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<String>, usize), Error> {
+        let key = match state {
+            DeliveryState::Pending => self.core.keys.deliveries(),
+            DeliveryState::Dead => self.core.keys.undelivered(),
+        };
         let mut count = redis::cmd("ZCARD");
         count.arg(&key);
         let total = reply::number(self.core.command("deliveries", count).await?, "deliveries")? as usize;

@@ -6,7 +6,7 @@ use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
 use super::{Error, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::json;
-use crate::domain::pool::Strategy;
+use crate::domain::pool::{Directive, Strategy, WorkerState};
 use crate::domain::tenant::{Scope, Weight};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Heartbeat {
     pub worker: String,
     /// The state that the worker reports.
-    pub state: Option<String>,
+    pub state: Option<WorkerState>,
     pub visibility_ms: Option<u64>,
     /// Ids of jobs whose leases the heartbeat extends.
     pub jobs: Vec<String>,
@@ -49,8 +49,7 @@ impl Preference {
 /// The reply to a heartbeat.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct HeartbeatReply {
-    /// The directive for the worker: `running`, `quiet` or `terminate`.
-    pub directive: String,
+    pub directive: Directive,
     pub server_time: i64,
     pub extended: Vec<String>,
     /// Jobs named in the heartbeat that were cancelled meanwhile.
@@ -64,13 +63,24 @@ pub struct Worker {
     /// Time of the last heartbeat, in milliseconds.
     pub seen: i64,
     /// The state that the worker last reported.
-    pub state: String,
-    /// The directive for the worker.
-    pub directive: String,
+    pub state: WorkerState,
+    pub directive: Directive,
     /// Time of the first heartbeat, in milliseconds.
     pub since: Option<i64>,
     /// Further fields that the worker has reported, as JSON.
     pub fields: BTreeMap<String, String>,
+}
+
+impl Worker {
+    /// Returns the state that counts: the directive for the worker, or else the state that it
+    /// reported.
+    pub fn effective_state(&self) -> WorkerState {
+        match self.directive {
+            Directive::Running => self.state,
+            Directive::Quiet => WorkerState::Quiet,
+            Directive::Terminate => WorkerState::Terminate,
+        }
+    }
 }
 
 /// The outcome of setting a worker's directive.
@@ -137,7 +147,10 @@ impl Store {
         let Some(seen) = fields.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
         let mut take = |name: &str| fields.remove(name);
         take("how");
-        let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
+        let unreadable = || Error::unreadable("worker");
+        let state = take("state").map_or(Some(WorkerState::Running), |name| WorkerState::from_name(&name));
+        let directive = take("directive").map_or(Some(Directive::Running), |name| Directive::from_name(&name));
+        let (state, directive) = (state.ok_or_else(unreadable)?, directive.ok_or_else(unreadable)?);
         let since = take("since").and_then(|since| since.parse().ok());
         if let Some(pool) = fields.get_mut("pool")
             && let Some(name) = json::text(pool)
@@ -179,9 +192,10 @@ impl Store {
     }
 
     /// Sets a worker's directive: run, fetch no more jobs, or terminate.
-    pub async fn set_directive(&self, worker: &str, directive: &str) -> Result<SetDirectiveOutcome, Error> {
+    pub async fn set_directive(&self, worker: &str, directive: Directive) -> Result<SetDirectiveOutcome, Error> {
         let worker = escape(&self.scope.worker(worker));
-        WORKER_DIRECTIVE.call_packed(&self.core, &SetDirective { worker: &worker, directive }).await
+        let args = SetDirective { worker: &worker, directive: directive.name() };
+        WORKER_DIRECTIVE.call_packed(&self.core, &args).await
     }
 
     /// Records a heartbeat and extends the leases of its jobs, in portions.
@@ -192,9 +206,7 @@ impl Store {
             let more = self.send_heartbeat(beat, jobs, false).await?;
             answer.extended.extend(more.extended);
             answer.cancelled.extend(more.cancelled);
-            if severity(&more.directive) > severity(&answer.directive) {
-                answer.directive = more.directive;
-            }
+            answer.directive = answer.directive.max(more.directive);
         }
         Ok(answer)
     }
@@ -212,7 +224,7 @@ impl Store {
         };
         let args = SentHeartbeat {
             worker: &escape(&self.scope.worker(&beat.worker)),
-            state: beat.state.as_deref(),
+            state: beat.state.map(WorkerState::name),
             visibility: beat.visibility_ms,
             testing: self.core.settings.test_directives,
             tenant: &self.scope.word(),
@@ -248,9 +260,4 @@ impl Store {
         command.arg(self.core.keys.workers());
         Ok(reply::number(self.core.command("workers", command).await?, "workers")? as u64)
     }
-}
-
-/// Returns the rank of a directive. Of several directives, the highest wins.
-fn severity(directive: &str) -> usize {
-    ["running", "quiet", "terminate"].iter().position(|known| *known == directive).unwrap_or(0)
 }

@@ -9,7 +9,8 @@ use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::domain::escape::{escape, unescape};
 use crate::domain::job::id::generate;
-use crate::domain::workflow::{NewWorkflow, Node, Part, WorkflowRecord};
+use crate::domain::limit::Overflow;
+use crate::domain::workflow::{NewWorkflow, Node, Part, Shape, WorkflowRecord, WorkflowState};
 use futures_util::future::join_all;
 use redis::Value;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub enum StartWorkflowOutcome {
     /// A plan rule has reached its limit of staged jobs. Nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// A queue has reached its bound. Nothing was stored.
-    Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    Bounded { queue: String, depth: u64, most: u64, overflow: Overflow },
     /// A job would exceed its tenant's enqueue limit. Nothing was stored.
     Limited(Box<Exceeded>),
     /// The plan rules have changed since the workflow was prepared.
@@ -41,16 +42,15 @@ pub enum CancelWorkflowOutcome {
     Done(Box<WorkflowRecord>),
     Missing,
     /// The workflow has ended already, in this state.
-    Ended(String),
+    Ended(WorkflowState),
 }
 
 /// A filter for workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowFilter {
     /// States that match; all if empty.
-    pub states: Vec<String>,
-    /// `chain`, `group` or `batch`.
-    pub kind: Option<String>,
+    pub states: Vec<WorkflowState>,
+    pub shape: Option<Shape>,
     /// Workflows of this tenant; `_default` for those that name no tenant.
     pub tenant: Option<String>,
 }
@@ -88,7 +88,7 @@ enum WorkflowStarted {
 struct WorkflowList<'a> {
     cursor: Option<String>,
     keys: usize,
-    states: &'a [String],
+    states: Vec<&'a str>,
     r#type: Option<&'a str>,
     tenant: &'a str,
     most: usize,
@@ -120,7 +120,7 @@ struct WorkflowCancel<'a> {
 enum WorkflowCancelled {
     Done(Box<WorkflowView>),
     Missing,
-    Ended(String),
+    Ended(WorkflowState),
 }
 
 fn record(view: WorkflowView, command: &str) -> Result<Box<WorkflowRecord>, Error> {
@@ -159,8 +159,8 @@ impl Store {
             WorkflowStarted::Refused(answer) => {
                 match jobs::enqueued(&self.core, "workflow_start", &answer, Vec::new())? {
                     Enqueued::Full { rule, most, staged } => Ok(StartWorkflowOutcome::Full { rule, most, staged }),
-                    Enqueued::Bounded { queue, depth, most, strategy } => {
-                        Ok(StartWorkflowOutcome::Bounded { queue, depth, most, strategy })
+                    Enqueued::Bounded { queue, depth, most, overflow } => {
+                        Ok(StartWorkflowOutcome::Bounded { queue, depth, most, overflow })
                     }
                     Enqueued::Limited(exceeded) => Ok(StartWorkflowOutcome::Limited(exceeded)),
                     Enqueued::Stored(_) | Enqueued::Duplicate { .. } | Enqueued::Exists { .. } | Enqueued::Stale(_) => {
@@ -179,7 +179,7 @@ impl Store {
             return Ok(record);
         }
         for _ in 0..=record.jobs().div_ceil(tick::PORTION) {
-            if !self.core.tick(false).await? {
+            if !self.core.tick().await? {
                 break;
             }
         }
@@ -228,8 +228,8 @@ impl Store {
             let args = WorkflowList {
                 cursor: cursor.word(),
                 keys: PORTION,
-                states: &filter.states,
-                r#type: filter.kind.as_deref(),
+                states: filter.states.iter().map(|state| state.name()).collect(),
+                r#type: filter.shape.map(Shape::name),
                 tenant: &tenant,
                 most: most - found.len(),
                 ids: &cursor.rest,

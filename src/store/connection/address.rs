@@ -106,7 +106,7 @@ impl Address {
         TlsCertificates { client_tls: None, root_cert: self.root_certificates.clone() }
     }
 
-    pub(in crate::store) fn open(&self) -> RedisResult<Target> {
+    pub(in crate::store) fn open(&self) -> RedisResult<PrimaryClient> {
         match &self.topology {
             Topology::Server { host, database } => self.open_single(self.node(host), *database),
             Topology::Socket { path, database } => self.open_single(ConnectionAddr::Unix(path.clone()), *database),
@@ -115,19 +115,19 @@ impl Address {
         }
     }
 
-    fn open_single(&self, addr: ConnectionAddr, database: u32) -> RedisResult<Target> {
+    fn open_single(&self, addr: ConnectionAddr, database: u32) -> RedisResult<PrimaryClient> {
         let client = self.client(self.info(addr, database)?)?;
-        Ok(Target::Single(Box::new(client)))
+        Ok(PrimaryClient::Single(Box::new(client)))
     }
 
     /// The credentials are those of the data servers; sentinels are asked without any.
-    fn open_sentinel(&self, hosts: &[Host], service: &str) -> RedisResult<Target> {
+    fn open_sentinel(&self, hosts: &[Host], service: &str) -> RedisResult<PrimaryClient> {
         let client = |host| self.client(self.node(host).into_connection_info()?);
         let clients = hosts.iter().map(client).collect::<RedisResult<Vec<_>>>()?;
-        Ok(Target::Sentinel(Arc::new(Sentinels::new(clients, service)), Box::new(self.clone())))
+        Ok(PrimaryClient::Sentinel(Arc::new(Sentinels::new(clients, service)), Box::new(self.clone())))
     }
 
-    fn open_cluster(&self, hosts: &[Host]) -> RedisResult<Target> {
+    fn open_cluster(&self, hosts: &[Host]) -> RedisResult<PrimaryClient> {
         let nodes = hosts.iter().map(|host| self.info(self.node(host), 0)).collect::<RedisResult<Vec<_>>>()?;
         let listeners = nodes.iter().map(|info| self.client(info.clone())).collect::<RedisResult<Vec<_>>>()?;
         let mut builder = ClusterClient::builder(nodes)
@@ -140,12 +140,12 @@ impl Address {
         if self.tls {
             builder = builder.certs(self.certificates());
         }
-        Ok(Target::Cluster(Box::new(builder.build()?), listeners))
+        Ok(PrimaryClient::Cluster(Box::new(builder.build()?), listeners))
     }
 }
 
 /// Clients that open connections to the current primary.
-pub(in crate::store) enum Target {
+pub(in crate::store) enum PrimaryClient {
     Single(Box<Client>),
     /// The sentinels, and the address whose credentials and database apply to the server that they
     /// name.
@@ -169,23 +169,23 @@ pub(in crate::store) enum RawConnection {
     Cluster(ClusterConnection),
 }
 
-impl Target {
+impl PrimaryClient {
     pub(super) async fn connect(&self) -> RedisResult<Opened> {
         // `Connection` sets the deadlines of calls, so that every call has the same one.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT)).set_response_timeout(None);
         let mut server = None;
         let connection = match self {
-            Target::Single(client) => {
+            PrimaryClient::Single(client) => {
                 RawConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Target::Sentinel(sentinels, address) => {
+            PrimaryClient::Sentinel(sentinels, address) => {
                 let named = primary(sentinels).await?;
                 let client = address.client(address.info(address.node(&named), address.database())?)?;
                 server = Some(named);
                 RawConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Target::Cluster(client, _) => RawConnection::Cluster(client.get_async_connection().await?),
+            PrimaryClient::Cluster(client, _) => RawConnection::Cluster(client.get_async_connection().await?),
         };
         Ok(Opened { connection, server })
     }
@@ -193,13 +193,13 @@ impl Target {
     /// Subscribes to a channel on a new connection.
     pub(super) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
         let mut connection = match self {
-            Target::Single(client) => client.get_async_pubsub().await?,
-            Target::Sentinel(sentinels, address) => {
+            PrimaryClient::Single(client) => client.get_async_pubsub().await?,
+            PrimaryClient::Sentinel(sentinels, address) => {
                 let named = primary(sentinels).await?;
                 let client = address.client(address.info(address.node(&named), address.database())?)?;
                 client.get_async_pubsub().await?
             }
-            Target::Cluster(_, nodes) => any(nodes).await?,
+            PrimaryClient::Cluster(_, nodes) => any(nodes).await?,
         };
         connection.subscribe(channel).await?;
         Ok(connection)

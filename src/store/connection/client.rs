@@ -5,7 +5,7 @@ use super::address::Opened;
 use super::confirmer::Confirmer;
 use super::sentinel::Sentinels;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
-use super::{Address, Confirmation, RawConnection, Target, sentinel_watch};
+use super::{Address, Confirmation, PrimaryClient, RawConnection, sentinel_watch};
 use crate::backoff::Backoff;
 use crate::config::Host;
 use crate::store::error::{Error, Retry};
@@ -33,7 +33,7 @@ pub(in crate::store) struct Connection {
 }
 
 struct Shared {
-    target: Target,
+    target: PrimaryClient,
     deadline: Duration,
     broken: Notify,
     metrics: StoreMetrics,
@@ -295,8 +295,8 @@ impl Connection {
     /// Returns the sentinels, if the address has any.
     pub(super) fn sentinels(&self) -> Option<Arc<Sentinels>> {
         match &self.shared.target {
-            Target::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
-            Target::Single(_) | Target::Cluster(..) => None,
+            PrimaryClient::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
+            PrimaryClient::Single(_) | PrimaryClient::Cluster(..) => None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! so a replica that has this write has all earlier ones. That also covers a repeated call, which
 //! finds its work done and writes nothing. Callers that wait at the same time share one WAIT.
 
-use super::{RawConnection, Target, replication};
+use super::{PrimaryClient, RawConnection, replication};
 use crate::store::SCHEMA;
 use crate::store::error::Error;
 use redis::{Pipeline, RedisResult, Value};
@@ -35,7 +35,11 @@ pub(super) struct Confirmer {
 impl Confirmer {
     /// Opens the connection. It must reach the same server as `calls`, because replicas of another
     /// server confirm nothing.
-    pub(super) async fn open(target: &Target, calls: &mut RawConnection, wanted: Confirmation) -> Result<Self, Error> {
+    pub(super) async fn open(
+        target: &PrimaryClient,
+        calls: &mut RawConnection,
+        wanted: Confirmation,
+    ) -> Result<Self, Error> {
         let mut connection = target.connect().await.map_err(|error| Error::from_redis(&error).0)?.connection;
         if matches!(calls, RawConnection::Single(_))
             && replication::run_id(calls).await? != replication::run_id(&mut connection).await?

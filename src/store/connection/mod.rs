@@ -13,7 +13,7 @@ pub(super) mod signals;
 mod slot_hold;
 
 pub use address::Address;
-pub(in crate::store) use address::{RawConnection, Target};
+pub(in crate::store) use address::{PrimaryClient, RawConnection};
 pub(in crate::store) use client::Connection;
 pub(in crate::store) use confirmer::Confirmation;
 pub use health::{HealthFinding, HealthReport, Severity};

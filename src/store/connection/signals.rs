@@ -1,7 +1,7 @@
 //! Signals: messages that scripts send to all processes. A signal may be lost, so only latency may
 //! depend on it.
 
-use super::Target;
+use super::PrimaryClient;
 use super::client::{Connection, reconnect_backoff};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
@@ -53,7 +53,7 @@ pub(in crate::store) fn channel() -> broadcast::Sender<Signal> {
 
 /// Receives signals until `stop`. Reconnects whenever the connection breaks.
 pub(in crate::store) async fn listen(
-    target: Target,
+    target: PrimaryClient,
     connection: Connection,
     channel: String,
     signals: broadcast::Sender<Signal>,

@@ -3,7 +3,7 @@
 use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::domain::limit::{Quota, Window};
-use fairgate::domain::pool::{LimitRule, Target};
+use fairgate::domain::pool::{LimitRule, LimitTarget};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn fetched(app: &TestApp, queue: &str) -> usize {
     app.client.fetch(queue, 50).await.job_ids().len()
 }
 
-fn rule(target: Target, concurrency: u32) -> LimitRule {
+fn rule(target: LimitTarget, concurrency: u32) -> LimitRule {
     LimitRule { target, quota: Quota { concurrency: Some(concurrency), ..Quota::default() } }
 }
 
@@ -195,7 +195,7 @@ async fn a_key_that_nobody_has_used_can_be_overridden() {
 #[tokio::test]
 async fn limits_of_types_are_listed_and_can_be_overridden_under_their_key() {
     let app = TestApp::start_with(Clock::System, |config| {
-        config.policy.limits = vec![rule(Target::Type("report.*".to_owned()), 1)];
+        config.policy.limits = vec![rule(LimitTarget::Type("report.*".to_owned()), 1)];
     })
     .await;
     for kind in ["report.daily", "report.weekly", "report.daily"] {
@@ -216,7 +216,7 @@ async fn limits_of_types_are_listed_and_can_be_overridden_under_their_key() {
 #[tokio::test]
 async fn a_queue_limit_set_at_run_time_replaces_that_of_the_file_until_removed() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
-        config.policy.limits = vec![rule(Target::Queue("filed".to_owned()), 1)];
+        config.policy.limits = vec![rule(LimitTarget::Queue("filed".to_owned()), 1)];
     })
     .await;
     let path = |queue: &str| format!("/ojs/v1/admin/queues/{queue}/rate-limit");
@@ -275,10 +275,10 @@ async fn a_producer_gets_the_remaining_limit() {
     let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![
             LimitRule {
-                target: Target::Type("mail.*".to_owned()),
+                target: LimitTarget::Type("mail.*".to_owned()),
                 quota: Quota { rate: Some(Window { limit: 3, period: 60_000 }), ..Quota::default() },
             },
-            rule(Target::Queue("filed".to_owned()), 4),
+            rule(LimitTarget::Queue("filed".to_owned()), 4),
         ];
     })
     .await;
@@ -303,7 +303,7 @@ async fn a_producer_gets_the_remaining_limit() {
 async fn overrides_survive_a_restart_and_apply_in_all_processes() {
     let redis = Arc::new(TestRedis::start());
     let with_file = |config: &mut fairgate::config::Config| {
-        config.policy.limits = vec![rule(Target::Key("api".to_owned()), 3)];
+        config.policy.limits = vec![rule(LimitTarget::Key("api".to_owned()), 3)];
     };
     let one = TestApp::start_on(Arc::clone(&redis), Clock::System, with_file).await;
     let other = TestApp::start_on(Arc::clone(&redis), Clock::System, with_file).await;

@@ -1,7 +1,7 @@
 //! The audit: counts agree with leases during normal operation, and injected differences are found and repaired.
 
 use crate::support::{TestApp, json};
-use fairgate::store::Difference;
+use fairgate::store::{AuditMode, Difference};
 use std::process::Command;
 
 async fn with_work() -> TestApp {
@@ -14,22 +14,22 @@ async fn with_work() -> TestApp {
     app
 }
 
-async fn differences(app: &TestApp, repair: bool) -> Vec<Difference> {
-    app.store().audit(repair, 5000, async || ()).await.unwrap().differences
+async fn differences(app: &TestApp, mode: AuditMode) -> Vec<Difference> {
+    app.store().audit(mode, 5000, async || ()).await.unwrap().differences
 }
 
 #[tokio::test]
 async fn counts_agree_while_jobs_start_wait_and_end() {
     let app = with_work().await;
-    assert_eq!(differences(&app, false).await, []);
+    assert_eq!(differences(&app, AuditMode::Report).await, []);
     let ids = app.client.fetch("q", 10).await.job_ids();
     assert_eq!(ids.len(), 3, "one of each key, and the one without");
-    assert_eq!(differences(&app, false).await, []);
+    assert_eq!(differences(&app, AuditMode::Report).await, []);
     app.client.ack(&ids[0]).await.expect(200);
     app.client.nack(&ids[1]).await.expect(200);
-    assert_eq!(differences(&app, false).await, []);
+    assert_eq!(differences(&app, AuditMode::Report).await, []);
     assert_eq!(app.client.fetch("q", 10).await.job_ids().len(), 2);
-    assert_eq!(differences(&app, false).await, []);
+    assert_eq!(differences(&app, AuditMode::Report).await, []);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn differences_are_reported_and_repaired() {
     ] {
         app.redis.command::<i64>(words).await;
     }
-    let mut found: Vec<String> = differences(&app, false).await.into_iter().map(|one| one.what).collect();
+    let mut found: Vec<String> = differences(&app, AuditMode::Report).await.into_iter().map(|one| one.what).collect();
     found.sort();
     assert_eq!(found, ["active", "blocked", "slot", "slot"]);
     let doctor = |arguments: &[&str]| {
@@ -61,7 +61,7 @@ async fn differences_are_reported_and_repaired() {
     assert!(!fine && said.contains("4 of") && said.contains("doctor --repair"), "{said}");
     let (fine, said) = doctor(&["--repair"]);
     assert!(fine && said.contains("repaired"), "{said}");
-    assert_eq!(differences(&app, false).await, []);
+    assert_eq!(differences(&app, AuditMode::Report).await, []);
     let (fine, said) = doctor(&[]);
     assert!(fine && said.contains("counts agree"), "{said}");
 }

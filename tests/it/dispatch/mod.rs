@@ -27,7 +27,7 @@ use fairgate::domain::job::Record;
 use fairgate::domain::pool::Strategy;
 use fairgate::domain::tenant::Weight;
 use fairgate::rules::Rulebook;
-use fairgate::store::{Ack, Choice, Error, Fetch, Heartbeat};
+use fairgate::store::{Ack, Error, Fetch, Heartbeat, QueueChoice};
 use serde_json::Value;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ fn of_pool(pool: &str, worker: &str, count: usize) -> Fetch {
 fn by(strategy: Strategy, queues: &[(&str, f64)], count: usize) -> Fetch {
     let weights = queues.iter().map(|(_, weight)| Weight::of(*weight).unwrap()).collect();
     let names: Vec<&str> = queues.iter().map(|(queue, _)| *queue).collect();
-    Fetch { choice: Some(Choice { strategy, weights }), ..from(&names, count) }
+    Fetch { choice: Some(QueueChoice { strategy, weights }), ..from(&names, count) }
 }
 
 /// The request of a worker without a pool.

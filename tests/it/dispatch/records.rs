@@ -3,7 +3,7 @@
 
 use super::{DispatchEnv, job};
 use crate::support::json;
-use fairgate::store::{Ack, Fetch, Outcome};
+use fairgate::store::{Ack, Fetch, JobOutcome};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ async fn steps(life: Life) -> Vec<BTreeMap<String, Vec<String>>> {
             idempotency_key: Some(format!("key {at}")),
         };
         let answer = env.store().ack(ack.clone()).await.expect("an answer");
-        assert!(matches!(&answer, Outcome::Done(..)), "{answer:?}");
+        assert!(matches!(&answer, JobOutcome::Done(..)), "{answer:?}");
         assert_eq!(env.store().ack(ack).await.expect("an answer"), answer, "sent again");
     }
     steps.push(holdings(&env, &ids).await);

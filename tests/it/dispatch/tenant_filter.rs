@@ -3,7 +3,7 @@
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::domain::limit::Quota;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::Value;
 
 async fn shared() -> TestApp {
@@ -51,7 +51,7 @@ async fn jobs_that_wait_for_a_limit_are_found_when_it_has_free_slots() {
     assert_eq!(fetch_for(&app, "t39", 1).await, Vec::<String>::new());
     let two = Quota { concurrency: Some(2), ..Quota::default() };
     app.store()
-        .set_limit(&fairgate::domain::limit::LimitKey::key("k"), Layer::Override, Some(&two), None)
+        .set_limit(&fairgate::domain::limit::LimitKey::key("k"), LimitLayer::Override, Some(&two), None)
         .await
         .unwrap();
     let found = fetch_for(&app, "t39", 1).await;

@@ -2,7 +2,7 @@
 
 use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
 use crate::support::{Random, json};
-use fairgate::domain::job::Record;
+use fairgate::domain::job::{Record, State};
 use serde_json::Value;
 
 fn limited(tenant: &str, key: &str, concurrency: u32) -> Value {
@@ -196,6 +196,6 @@ async fn a_fetch_ends_when_no_lane_can_provide_more_jobs() {
         assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 0);
     }
     let counts = env.store().queue_counts("q").await.unwrap();
-    assert_eq!((counts["active"], counts["scheduled"], counts["available"]), (20, 180, 0));
+    assert_eq!((counts[&State::Active], counts[&State::Scheduled], counts[&State::Available]), (20, 180, 0));
     invariant::check(&env).await;
 }

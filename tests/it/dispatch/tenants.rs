@@ -2,6 +2,7 @@
 
 use super::{DispatchEnv, SECOND, from, ids, invariant, job, tenant_of};
 use crate::support::json;
+use fairgate::domain::job::State;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -126,7 +127,7 @@ async fn switching_on_and_off_loses_nothing() {
     assert_eq!(env.turns(9).await.len(), 1, "a retry");
     invariant::check(&env).await;
     assert_eq!(pushed.len(), 15);
-    assert_eq!(env.store().queue_counts("q").await.unwrap()["available"], 0);
+    assert_eq!(env.store().queue_counts("q").await.unwrap()[&State::Available], 0);
 }
 
 /// More lanes without a turn of their own than one read returns.

@@ -5,7 +5,7 @@ use super::model::Model;
 use super::stored::FairQueueEnv;
 use crate::support::json;
 use fairgate::domain::tenant::Weight;
-use fairgate::store::{Outcome, PriorityLevel, Promoted};
+use fairgate::store::{JobOutcome, PriorityLevel, Promoted, WeightOrigin};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -79,12 +79,12 @@ impl<'a> Levels<'a> {
             Step::Cancel(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
                 let outcome = self.env.store().cancel(&id).await.unwrap();
-                assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+                assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
             }
             Step::Activate(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
                 let outcome = self.env.store().activate(&id).await.unwrap();
-                assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+                assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
                 assert_eq!(self.new_in_main_queue().await, [id]);
             }
         }
@@ -113,7 +113,7 @@ impl<'a> Levels<'a> {
     async fn reweigh(&mut self, tenant: &str, weight: Weight) {
         let env = self.env;
         let named = [(tenant.to_owned(), weight)];
-        let changed = env.store().reweigh(&env.rule.name, env.token(), &self.queue, false, &named).await;
+        let changed = env.store().reweigh(&env.rule.name, env.token(), &self.queue, WeightOrigin::Rule, &named).await;
         let differs = self.weights.get(tenant).is_some_and(|known| *known != weight);
         assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at any number of priorities");
         self.weights.entry(tenant.to_owned()).and_modify(|known| *known = weight);
@@ -197,7 +197,7 @@ impl<'a> Levels<'a> {
     /// Compares each priority bit for bit, and each tenant's totals over all priorities.
     async fn check(&self) {
         let (store, rule) = (self.env.store(), &self.env.rule.name);
-        let survey = store.next_tenants(rule, &self.queue, 1000, false).await.unwrap();
+        let survey = store.next_tenants(rule, &self.queue, 1000).await.unwrap();
         let served: Vec<i32> = survey.levels.iter().map(|level| level.priority).collect();
         let has_jobs = |priority: &i32| *priority == 0 || self.staged.keys().any(|(staged, _)| staged == priority);
         assert_eq!(served, PRIORITIES.into_iter().filter(has_jobs).collect::<Vec<_>>(), "the highest first");

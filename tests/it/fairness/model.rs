@@ -1,7 +1,7 @@
 //! The fair queue together with its fluid reference, and the invariants after every step.
 
 use super::fluid::Fluid;
-use fairgate::domain::fairness::{FairQueue, Tenant};
+use fairgate::domain::fairness::{FairQueue, TenantTime};
 use fairgate::domain::tenant::Weight;
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Model {
     }
 
     fn check(&mut self) {
-        let share = |tenant: &Tenant| u64::from(tenant.share.thousandths());
+        let share = |tenant: &TenantTime| u64::from(tenant.share.thousandths());
         let shares: u64 = self.queue.tenants().map(|(_, tenant)| share(tenant)).sum();
         assert_eq!(self.queue.total(), shares, "the total is exact");
         let waiting = self.queue.tenants().filter(|(_, tenant)| tenant.is_waiting()).count();

@@ -5,7 +5,7 @@ use super::model::Model;
 use crate::support::{TestApp, json};
 use fairgate::domain::plan::Rule;
 use fairgate::domain::tenant::Weight;
-use fairgate::store::{Begun, Outcome, Promoted, Why};
+use fairgate::store::{Begun, JobOutcome, Promoted, WeightOrigin, Why};
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
@@ -103,9 +103,9 @@ impl StoredQueue<'_> {
     }
 
     pub async fn reweigh(&mut self, weights: &[(&str, Weight)]) {
-        let (env, reported) = (self.env, false);
+        let env = self.env;
         let named: Vec<_> = weights.iter().map(|(tenant, weight)| ((*tenant).to_owned(), *weight)).collect();
-        let changed = env.store().reweigh(&env.rule.name, &env.token, &self.name, reported, &named).await;
+        let changed = env.store().reweigh(&env.rule.name, &env.token, &self.name, WeightOrigin::Rule, &named).await;
         assert!(changed.unwrap().is_some(), "the lock is ours");
         weights.iter().for_each(|(tenant, weight)| self.model.reweigh(tenant, *weight));
         self.check().await;
@@ -115,7 +115,7 @@ impl StoredQueue<'_> {
     pub async fn cancel(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().cancel(&id).await.unwrap();
-        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
         self.check().await;
     }
 
@@ -123,7 +123,7 @@ impl StoredQueue<'_> {
     pub async fn activate(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
         let outcome = self.env.store().activate(&id).await.unwrap();
-        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Done(..)), "{outcome:?}");
         assert_eq!(self.new_in_main_queue().await, [id]);
         self.check().await;
     }
@@ -189,7 +189,7 @@ impl StoredQueue<'_> {
     /// Compares the clock, the total, the departures and the start of every waiting tenant, bit for bit.
     async fn check(&self) {
         let (queue, rule) = (&self.model.queue, &self.env.rule.name);
-        let mut survey = self.env.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
+        let mut survey = self.env.store().next_tenants(rule, &self.name, 1_000_000).await.unwrap();
         assert_eq!(survey.levels.len(), 1, "one priority");
         let survey = survey.levels.remove(0);
         assert_eq!((survey.clock, survey.total_weight), (queue.clock(), queue.total()));

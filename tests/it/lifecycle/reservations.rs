@@ -70,7 +70,7 @@ async fn a_stalled_job_fails_after_its_own_heartbeat_timeout() {
     let beat = json!({"worker_id": "w1", "active_jobs": [id]});
     app.client.post("/v1/workers/heartbeat", beat).await.expect(200);
     app.clock.advance(11 * SECOND);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("retryable"), &json!("stalled")));
 }

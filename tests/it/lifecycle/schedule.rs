@@ -16,7 +16,7 @@ async fn a_scheduled_job_becomes_available_in_its_time_and_not_before() {
     app.clock.advance(10 * SECOND - 1);
     assert!(app.client.fetch("default", 9).await.job_ids().is_empty());
     app.clock.advance(1);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     assert_eq!(app.client.job(&absolute).await["enqueued_at"], "2027-01-15T08:00:10.000Z");
     assert_eq!(app.client.fetch("default", 9).await.job_ids().len(), 2);
 }
@@ -49,7 +49,7 @@ async fn a_started_job_outlives_its_enqueue_ttl_but_not_its_total_timeout() {
     app.clock.advance(10 * SECOND);
     assert_eq!(app.client.fetch("default", 1).await.job_ids(), [&*id], "the ttl was for the first start");
     app.clock.advance(50 * SECOND);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("discarded"), &json!("total_timeout")));
 }

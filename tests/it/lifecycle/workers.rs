@@ -10,10 +10,10 @@ async fn a_silent_worker_is_dead_and_its_jobs_are_retried() {
     app.client.post("/v1/workers/register", json!({"worker": {"worker_id": "w1", "concurrency": 2}})).await.expect(200);
     app.client.fetch("q", 1).await;
     app.clock.advance(29 * SECOND);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     assert_eq!(app.client.state(&id).await, "active");
     app.clock.advance(2 * SECOND);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("available"), &json!("worker_death")));
     assert_eq!(app.redis.keys_with("worker").await, Vec::<String>::new());
@@ -25,7 +25,7 @@ async fn a_worker_that_only_fetches_is_not_watched() {
     let id = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;
     app.clock.advance(20 * MINUTE);
-    app.store().tick(false).await.unwrap();
+    app.store().tick().await.unwrap();
     assert_eq!(app.client.state(&id).await, "active");
 }
 

@@ -2,7 +2,8 @@
 
 use super::{LimitsEnv, concurrency, job, request};
 use crate::support::{TestApp, json};
-use fairgate::store::{Ack, EventFilter, Layer};
+use fairgate::domain::job::State;
+use fairgate::store::{Ack, EventFilter, LimitLayer};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ async fn of_64_concurrent_callers_at_most_7_have_a_job() {
             let mut done = 0;
             loop {
                 let jobs = store.fetch(request(&worker, &["q"], 1 + caller % 3)).await.unwrap().deliver();
-                if jobs.is_empty() && store.queue_counts("q").await.unwrap()["completed"] == JOBS as i64 {
+                if jobs.is_empty() && store.queue_counts("q").await.unwrap()[&State::Completed] == JOBS as i64 {
                     return done;
                 }
                 for job in jobs {
@@ -102,7 +103,7 @@ async fn concurrency_0_pauses_a_key() {
     env.advance(3_600_000).await;
     assert!(env.fetch("q", 5).await.is_empty(), "not by waiting");
     assert_eq!(env.limit("k").await.waiting(), 1);
-    env.set("k", Layer::Override, concurrency(1), None).await;
+    env.set("k", LimitLayer::Override, concurrency(1), None).await;
     assert_eq!(env.fetch("q", 5).await, [paused]);
     env.audit().await;
 }

@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, concurrency, job};
 use crate::support::json;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::Value;
 
 /// The Redis commands, by name, of a FETCH of one job; asserts that the job exists, or does not.
@@ -65,7 +65,7 @@ async fn a_full_queue_is_skipped_as_a_whole_with_any_number_of_lanes() {
     let mut costs = Vec::new();
     for lanes in [10, 20_000] {
         let env = LimitsEnv::open().await;
-        env.set("queue:q", Layer::Admin, concurrency(1), None).await;
+        env.set("queue:q", LimitLayer::Admin, concurrency(1), None).await;
         let jobs = (0..lanes).map(|n| job("q", 0, json!({"key": format!("k{n}"), "concurrency": 1})));
         let jobs = env.enqueue_all(jobs.collect()).await;
         assert_eq!(env.fetch("q", 5).await, jobs[..1]);
@@ -86,7 +86,7 @@ async fn a_free_slot_wakes_one_of_many() {
     let mut costs = Vec::new();
     for lanes in [3, 1000] {
         let env = LimitsEnv::open().await;
-        env.set("k", Layer::Override, concurrency(1), None).await;
+        env.set("k", LimitLayer::Override, concurrency(1), None).await;
         // A lane for each of many priorities, and the rest in those.
         let jobs = (0..lanes).map(|n: i32| job("q", -(n % 100), json!({"key": "k"})));
         env.enqueue_all(jobs.collect()).await;

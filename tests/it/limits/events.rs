@@ -3,7 +3,7 @@
 use super::{LimitsEnv, NOON, SECOND, concurrency};
 use crate::support::json;
 use fairgate::domain::limit::LimitKey;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use std::slice::from_ref;
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn each_strategy_reports_its_figures() {
 #[tokio::test]
 async fn a_full_queue_is_reported_once() {
     let env = LimitsEnv::open().await;
-    env.set("queue:q", Layer::Admin, concurrency(1), None).await;
+    env.set("queue:q", LimitLayer::Admin, concurrency(1), None).await;
     let mut jobs = Vec::new();
     for key in ["a", "b", "c"] {
         jobs.push(env.push("q", json!({"key": key, "concurrency": 5})).await);

@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, NOON, SECOND, concurrency, job};
 use crate::support::{Answer, json};
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::{Value, json as value};
 
 /// Limit, remaining and reset, which are empty if the response has none.
@@ -54,7 +54,7 @@ async fn a_fetch_left_empty_by_a_limit_reports_that_limit() {
 async fn a_queues_own_limit_and_the_tightest_of_several_are_reported() {
     let env = LimitsEnv::open().await;
     let client = &env.client;
-    env.set("queue:q", Layer::Admin, concurrency(2), None).await;
+    env.set("queue:q", LimitLayer::Admin, concurrency(2), None).await;
     env.push_many(3, "q", json!({"key": "wide", "concurrency": 9})).await;
     assert_eq!(headers(&client.fetch("q", 1).await)[..2], ["2", "1"], "of 2 and 9, the first is tighter");
     client.fetch("q", 1).await;

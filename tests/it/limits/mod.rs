@@ -26,7 +26,7 @@ use crate::support::{NOON, TestApp, json};
 use fairgate::config::Config;
 use fairgate::domain::job::Record;
 use fairgate::domain::limit::{LimitKey, LimitScope, Quota, Window};
-use fairgate::store::{Ack, Fetch, Layer, LimitState};
+use fairgate::store::{Ack, Fetch, LimitLayer, LimitState};
 use serde_json::Value;
 use std::ops::Deref;
 
@@ -96,11 +96,11 @@ impl LimitsEnv {
         self.store().limit(&limit_key(key)).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"))
     }
 
-    async fn set(&self, key: &str, layer: Layer, quota: Quota, until: Option<i64>) {
+    async fn set(&self, key: &str, layer: LimitLayer, quota: Quota, until: Option<i64>) {
         assert!(self.store().set_limit(&limit_key(key), layer, Some(&quota), until).await.unwrap());
     }
 
-    async fn unset(&self, key: &str, layer: Layer) -> bool {
+    async fn unset(&self, key: &str, layer: LimitLayer) -> bool {
         self.store().set_limit(&limit_key(key), layer, None, None).await.unwrap()
     }
 

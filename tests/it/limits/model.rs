@@ -3,9 +3,9 @@
 use super::reference::{ReferenceModel, State};
 use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
-use fairgate::domain::job::Failure;
+use fairgate::domain::job::{self, Failure};
 use fairgate::domain::limit::{LimitKey, Quota};
-use fairgate::store::{Layer, Nack};
+use fairgate::store::{LimitLayer, Nack};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -143,17 +143,17 @@ impl Pair<'_> {
             Step::Override { key, concurrency: most, lasts } => {
                 let until = lasts.map(|ms| reference.now + ms);
                 reference.limit(key).over = Some((concurrency(*most), until));
-                env.set(key, Layer::Override, concurrency(*most), until).await;
+                env.set(key, LimitLayer::Override, concurrency(*most), until).await;
             }
             Step::Lift(key) => {
                 reference.limit(key).over = None;
-                env.unset(key, Layer::Override).await;
+                env.unset(key, LimitLayer::Override).await;
             }
             Step::Queue { queue, concurrency: most } => {
                 let key = format!("queue:{queue}");
                 let quota = most.map(concurrency);
                 reference.limit(&key).admin = quota.clone().unwrap_or_default();
-                env.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
+                env.store().set_limit(&LimitKey::queue(queue), LimitLayer::Admin, quota.as_ref(), None).await.unwrap();
             }
         }
     }
@@ -172,7 +172,11 @@ impl Pair<'_> {
             let counts = self.env.store().queue_counts(queue).await.unwrap();
             let key = format!("queue:{queue}");
             let expected = (self.reference.available(&key) as i64, self.reference.running(&key) as i64);
-            assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
+            assert_eq!(
+                (counts[&job::State::Available], counts[&job::State::Active]),
+                expected,
+                "available and active in {queue}"
+            );
         }
         for limit in self.env.store().limits(0, 100).await.unwrap().1 {
             let key = &limit.key.to_string();

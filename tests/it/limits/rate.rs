@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, NOON, SECOND, concurrency, rate};
 use crate::support::json;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
@@ -114,7 +114,7 @@ fn run() -> impl Strategy<Value = Run> {
 async fn check(env: &LimitsEnv, name: &str, run: &Run) {
     let jobs: usize = run.asks.iter().map(|(_, count)| count).sum();
     env.push_many(jobs, name, json!({"key": name})).await;
-    env.set(name, Layer::Override, rate(run.limit, run.period), None).await;
+    env.set(name, LimitLayer::Override, rate(run.limit, run.period), None).await;
     let mut starts: Vec<i64> = Vec::new();
     for (pause, count) in &run.asks {
         env.clock.advance(*pause);
@@ -154,18 +154,18 @@ fn no_window_ever_holds_more_than_the_limit() {
 async fn a_queue_has_its_own_window() {
     let env = LimitsEnv::open().await;
     let quota = fairgate::domain::limit::Quota { concurrency: Some(3), ..rate(4, 1000) };
-    env.set("queue:q", Layer::Admin, quota, None).await;
+    env.set("queue:q", LimitLayer::Admin, quota, None).await;
     let jobs = env.push_many(9, "q", json!(null)).await;
     let first = env.fetch("q", 9).await;
     assert_eq!(first, jobs[..3]);
     env.ack_all(&first).await;
     assert_eq!(env.fetch("q", 9).await, jobs[3..4], "four a second");
-    env.set("queue:q", Layer::Override, concurrency(0), None).await;
+    env.set("queue:q", LimitLayer::Override, concurrency(0), None).await;
     env.advance(SECOND).await;
     assert!(env.fetch("q", 9).await.is_empty());
-    assert!(env.unset("queue:q", Layer::Override).await);
+    assert!(env.unset("queue:q", LimitLayer::Override).await);
     assert_eq!(env.fetch("q", 9).await, jobs[4..6], "one still runs");
-    assert!(env.unset("queue:q", Layer::Admin).await);
+    assert!(env.unset("queue:q", LimitLayer::Admin).await);
     assert_eq!(env.fetch("q", 9).await, jobs[6..]);
     env.audit().await;
 }

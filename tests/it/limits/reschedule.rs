@@ -5,7 +5,7 @@ use crate::support::json;
 use fairgate::domain::limit::Quota;
 use fairgate::domain::plan::Rule;
 use fairgate::domain::time::At;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::Value;
 
 /// The scheduled time of a job, in ms since noon.
@@ -133,7 +133,7 @@ async fn an_override_reschedules_jobs_to_its_end_at_most() {
     ] {
         let env = LimitsEnv::open().await;
         let first = env.push("q", limited(json!({}))).await;
-        env.set("k", Layer::Override, quota.clone(), Some(ends)).await;
+        env.set("k", LimitLayer::Override, quota.clone(), Some(ends)).await;
         let starts = usize::from(quota.concurrency.is_none());
         assert_eq!(env.fetch("q", 1).await, vec![first.clone(); starts]);
         let mut jobs = env.push_many(4, "q", limited(json!({}))).await;
@@ -152,7 +152,7 @@ async fn an_override_reschedules_jobs_to_its_end_at_most() {
     }
     let env = LimitsEnv::open().await;
     let jobs = env.push_many(2, "q", limited(json!({"rate": {"limit": 1, "period": "PT1H"}}))).await;
-    env.set("k", Layer::Override, Quota { concurrency: Some(5), ..Quota::default() }, Some(ends)).await;
+    env.set("k", LimitLayer::Override, Quota { concurrency: Some(5), ..Quota::default() }, Some(ends)).await;
     assert_eq!(env.fetch("q", 9).await, jobs[..1]);
     assert_eq!(slot(&env, &jobs[1]).await, 60 * MINUTE, "the rate is not the override's");
 }

@@ -3,7 +3,7 @@
 use super::{LimitsEnv, NOON, concurrency};
 use crate::support::json;
 use fairgate::clock::Clock;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::Value;
 
 /// A job under the key `k`, of which one may run at a time.
@@ -93,12 +93,12 @@ async fn inspection_shows_each_part_and_all_parts_of_a_key() {
 async fn an_override_of_the_key_holds_for_all_parts_together() {
     let env = LimitsEnv::open().await;
     let of = |tenant: usize| job("a", "x.y", Some(&format!("t{tenant}")), Some("tenant"));
-    env.set("k", Layer::Override, concurrency(2), None).await;
+    env.set("k", LimitLayer::Override, concurrency(2), None).await;
     let ids = env.enqueue_all((0..5).map(of).collect()).await;
     assert_eq!(env.fetch("a", 10).await, ids[..2], "each tenant may have one, and all of them two");
     env.ack(&ids[0]).await;
     assert_eq!(env.fetch("a", 10).await, ids[2..3]);
-    assert!(env.unset("k", Layer::Override).await);
+    assert!(env.unset("k", LimitLayer::Override).await);
     assert_eq!(env.fetch("a", 10).await, ids[3..], "only the override delayed them");
     env.audit().await;
 }

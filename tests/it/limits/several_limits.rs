@@ -3,8 +3,8 @@
 use super::{LimitsEnv, SECOND, concurrency, job, rate};
 use crate::support::json;
 use fairgate::domain::limit::LimitKey;
-use fairgate::domain::pool::{LimitRule, Target};
-use fairgate::store::Layer;
+use fairgate::domain::pool::{LimitRule, LimitTarget};
+use fairgate::store::LimitLayer;
 use std::slice::from_ref;
 
 /// Example 14.5 of the specification, with small numbers.
@@ -41,7 +41,7 @@ async fn concurrency_rate_and_throttle_of_one_key() {
 }
 
 fn three_limits(config: &mut fairgate::config::Config) {
-    let target = Target::Type("test.*".to_owned());
+    let target = LimitTarget::Type("test.*".to_owned());
     config.policy.limits = vec![LimitRule { target, quota: concurrency(2) }];
 }
 
@@ -49,7 +49,7 @@ fn three_limits(config: &mut fairgate::config::Config) {
 #[tokio::test]
 async fn a_lane_behind_three_limits() {
     let env = LimitsEnv::with(three_limits).await;
-    env.set("queue:q", Layer::Admin, concurrency(3), None).await;
+    env.set("queue:q", LimitLayer::Admin, concurrency(3), None).await;
     let jobs = env.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
     let typed = env.push_many(3, "q", json!(null)).await;
     let mut free = job("q", 0, json!(null));
@@ -78,7 +78,7 @@ async fn a_lane_behind_three_limits() {
 #[tokio::test]
 async fn a_slot_skips_lanes_blocked_by_another_limit() {
     let env = LimitsEnv::with(three_limits).await;
-    env.set("type:test.*", Layer::Override, concurrency(1), None).await;
+    env.set("type:test.*", LimitLayer::Override, concurrency(1), None).await;
     let holder = env.push("other", json!(null)).await;
     // All wait for the type; those of a, b and c are blocked by their key as well.
     let mut stopped = Vec::new();
@@ -88,13 +88,13 @@ async fn a_slot_skips_lanes_blocked_by_another_limit() {
     let runnable = env.push("q", json!({"key": "d"})).await;
     assert_eq!(env.fetch_from(&["other", "q"], 9).await, from_ref(&holder));
     for key in ["a", "b", "c"] {
-        env.set(key, Layer::Override, concurrency(0), None).await;
+        env.set(key, LimitLayer::Override, concurrency(0), None).await;
     }
     env.ack(&holder).await;
     assert_eq!(env.fetch("q", 9).await, from_ref(&runnable));
     env.audit().await;
     env.ack(&runnable).await;
-    assert!(env.unset("b", Layer::Override).await);
+    assert!(env.unset("b", LimitLayer::Override).await);
     assert_eq!(env.fetch("q", 9).await, stopped[1..2]);
     env.audit().await;
 }
@@ -104,7 +104,7 @@ async fn a_slot_skips_lanes_blocked_by_another_limit() {
 async fn of_queue_and_job_the_stricter_counts() {
     for (of_queue, of_job, expected) in [(1, 5, 1), (5, 1, 1), (3, 3, 3)] {
         let env = LimitsEnv::open().await;
-        env.set("queue:q", Layer::Admin, concurrency(of_queue), None).await;
+        env.set("queue:q", LimitLayer::Admin, concurrency(of_queue), None).await;
         env.push_many(9, "q", json!({"key": "k", "concurrency": of_job})).await;
         assert_eq!(env.fetch("q", 9).await.len(), expected, "queue {of_queue}, job {of_job}");
         env.audit().await;
@@ -120,7 +120,7 @@ async fn keys_of_jobs_are_never_those_of_the_server() {
         config.policy = fairgate::config::policy_from_json(file).expect("a policy");
     })
     .await;
-    env.set("queue:email", Layer::Admin, concurrency(9), None).await;
+    env.set("queue:email", LimitLayer::Admin, concurrency(9), None).await;
     let taken = ["queue:email", "type:test.job", "type:test", "tenant:_default:queue:email", "tenant:_default"];
     for key in taken {
         env.push("email", json!({"key": key, "concurrency": 0})).await;
@@ -136,7 +136,10 @@ async fn keys_of_jobs_are_never_those_of_the_server() {
         assert_eq!((limit.running, limit.waiting()), (0, 1), "{key}");
     }
     // A hold or an override of one of them affects no other job.
-    env.store().set_limit(&LimitKey::key("queue:email"), Layer::Override, Some(&concurrency(1)), None).await.unwrap();
+    env.store()
+        .set_limit(&LimitKey::key("queue:email"), LimitLayer::Override, Some(&concurrency(1)), None)
+        .await
+        .unwrap();
     env.push_many(2, "email", json!(null)).await;
     assert_eq!(env.fetch("email", 20).await.len(), 3);
     env.audit().await;
@@ -146,7 +149,7 @@ async fn keys_of_jobs_are_never_those_of_the_server() {
 #[tokio::test]
 async fn one_key_in_several_queues() {
     let env = LimitsEnv::open().await;
-    env.set("k", Layer::Override, rate(2, 1000), None).await;
+    env.set("k", LimitLayer::Override, rate(2, 1000), None).await;
     let mut jobs = Vec::new();
     for queue in ["a", "b", "c"] {
         jobs.extend(env.push_many(2, queue, json!({"key": "k"})).await);

@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, SECOND, concurrency, job};
 use crate::support::json;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use std::slice::from_ref;
 
 /// A slot is free although the first waiting job is in a queue without workers.
@@ -136,7 +136,7 @@ async fn many_keys_take_turns_in_the_order_of_arrival() {
 #[tokio::test]
 async fn several_slots_free_at_once_wake_several() {
     let env = LimitsEnv::open().await;
-    env.set("k", Layer::Override, concurrency(3), None).await;
+    env.set("k", LimitLayer::Override, concurrency(3), None).await;
     let mut jobs = Vec::new();
     for priority in 0..9 {
         jobs.push(env.push_at("q", -priority, json!({"key": "k"})).await);

@@ -124,7 +124,7 @@ async fn by_a_client_that_disconnects() {
 #[tokio::test]
 async fn of_a_queue_as_well() {
     let env = LimitsEnv::open().await;
-    env.set("queue:q", fairgate::store::Layer::Admin, super::concurrency(2), None).await;
+    env.set("queue:q", fairgate::store::LimitLayer::Admin, super::concurrency(2), None).await;
     let jobs = env.push_many(6, "q", json!(null)).await;
     assert_eq!(env.fetch("q", 6).await, jobs[..2]);
     env.ack(&jobs[0]).await;
@@ -143,7 +143,7 @@ async fn of_a_queue_as_well() {
 #[tokio::test]
 async fn of_a_queue_are_not_those_of_a_key_of_its_name() {
     let env = LimitsEnv::open().await;
-    env.set("queue:q", fairgate::store::Layer::Admin, super::concurrency(1), None).await;
+    env.set("queue:q", fairgate::store::LimitLayer::Admin, super::concurrency(1), None).await;
     let own = env.push("q", json!(null)).await;
     let other = env.push("other", json!({"key": "queue:q"})).await;
     assert_eq!(env.fetch_from(&["q", "other"], 5).await, [own.clone(), other]);

@@ -3,13 +3,13 @@
 use super::{LimitsEnv, concurrency};
 use crate::support::{Random, json};
 use fairgate::domain::fairness::{TenantFairness, TenantStrategy};
-use fairgate::domain::pool::{LimitRule, Target};
+use fairgate::domain::pool::{LimitRule, LimitTarget};
 use std::collections::BTreeMap;
 
 async fn turmoil(strategy: TenantStrategy, seed: u64) {
     let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), strategy, ..TenantFairness::default() };
-        let target = Target::Type("test.*".to_owned());
+        let target = LimitTarget::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(5) }];
     })
     .await;
@@ -81,7 +81,7 @@ async fn own_slots_under_limits() {
 async fn a_lane_that_returns_to_an_ended_level_is_found() {
     let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
-        let target = Target::Type("test.*".to_owned());
+        let target = LimitTarget::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(1) }];
     })
     .await;

@@ -2,7 +2,7 @@
 
 use super::{LimitsEnv, SECOND, concurrency};
 use crate::support::json;
-use fairgate::store::Layer;
+use fairgate::store::LimitLayer;
 use serde_json::Value;
 
 impl LimitsEnv {
@@ -47,7 +47,7 @@ async fn each_job_is_reported_once_with_its_whole_wait() {
 #[tokio::test]
 async fn of_a_queue_as_well() {
     let env = LimitsEnv::open().await;
-    env.set("queue:q", Layer::Admin, concurrency(2), None).await;
+    env.set("queue:q", LimitLayer::Admin, concurrency(2), None).await;
     let jobs = env.push_many(6, "q", json!(null)).await;
     let mut running = env.fetch("q", 9).await;
     for _ in 0..2 {

@@ -54,7 +54,12 @@ async fn when_its_queue_has_a_slot() {
     let quota = super::concurrency(1);
     app.app
         .store
-        .set_limit(&fairgate::domain::limit::LimitKey::queue("q"), fairgate::store::Layer::Admin, Some(&quota), None)
+        .set_limit(
+            &fairgate::domain::limit::LimitKey::queue("q"),
+            fairgate::store::LimitLayer::Admin,
+            Some(&quota),
+            None,
+        )
         .await
         .unwrap();
     let jobs = [app.client.enqueue_into("q").await, app.client.enqueue_into("q").await];

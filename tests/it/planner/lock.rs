@@ -10,7 +10,7 @@ use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
 use fairgate::domain::plan::{Batch, OnUnknownWeight, Pace, Webhook};
 use fairgate::planner::{RoundAttempt, RoundOutcome};
-use fairgate::store::{Begun, Ended, Promoted, Round, Why};
+use fairgate::store::{Begun, Ended, Promoted, Round, WeightOrigin, Why};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wiremock::matchers::method;
@@ -48,7 +48,7 @@ async fn a_process_that_lost_the_lock_promotes_nothing() {
         panic!("B holds the lock")
     };
     assert_eq!(store.promote("r", &first.token, "q", 4).await.unwrap(), Promoted::Lost);
-    assert_eq!(store.reweigh("r", &first.token, "q", true, &[]).await.unwrap(), None);
+    assert_eq!(store.reweigh("r", &first.token, "q", WeightOrigin::Webhook, &[]).await.unwrap(), None);
     assert!(!store.renew_lock("r", "A", 1000).await.unwrap());
     let ended = Ended { document: json!({"by": "A"}).to_string(), ..Ended::default() };
     assert!(!store.end_round("r", &first.token, first.number, &ended).await.unwrap());

@@ -18,6 +18,7 @@ mod weights;
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role};
+use fairgate::domain::job::State;
 use fairgate::domain::plan::{Batch, Rule};
 use fairgate::main_queue::MainQueues;
 use fairgate::planner::{RoundAttempt, RoundReport, RunnerRegistry};
@@ -131,7 +132,7 @@ pub async fn status(store: &Store) -> RuleStatus {
 
 /// The number of jobs that wait in the main queue.
 pub async fn depth(app: &TestApp) -> i64 {
-    app.store().queue_counts("q").await.unwrap()["available"]
+    app.store().queue_counts("q").await.unwrap()[&State::Available]
 }
 
 /// The recorded rounds, oldest first.

@@ -2,6 +2,7 @@
 
 use super::{by_hand, planning, registry, rule, run, serving};
 use crate::support::{Client, TestApp, eventually, json};
+use fairgate::domain::job::State;
 use fairgate::domain::plan::{Batch, Rule, Webhook};
 use std::time::Duration;
 use wiremock::matchers::method;
@@ -40,7 +41,7 @@ async fn no_queue_takes_the_whole_batch() {
         assert_eq!(run(&registry).await.promoted, 10);
     }
     for queue in &queues {
-        let got = app.store().queue_counts(queue).await.unwrap()["available"];
+        let got = app.store().queue_counts(queue).await.unwrap()[&State::Available];
         assert!((18..=22).contains(&got), "{queue} got {got} of 60");
     }
 }
@@ -61,7 +62,7 @@ async fn a_preview_shares_the_batch_as_the_round_does() {
         }
         run(&registry).await;
         for queue in &queues {
-            let got = app.store().queue_counts(queue).await.unwrap()["available"];
+            let got = app.store().queue_counts(queue).await.unwrap()[&State::Available];
             assert_eq!(promoted.get(queue), Some(&got), "{queue}: {}", preview.text);
         }
     }

@@ -4,6 +4,7 @@ use super::weights::{WeightsWebhook, expected, shares, start_staged, weights};
 use super::{HOUR, planning, push, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::domain::plan::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule};
+use fairgate::planner::RoundReason;
 use fairgate::rules::Removed;
 use fairgate::store::{Begun, Why};
 use serde_json::Value;
@@ -138,7 +139,7 @@ async fn new_tenants_are_held_while_the_webhook_is_down_if_the_rule_says_so() {
     let rule = webhook.rule(8, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
     let (app, registry) = start_staged(rule, &[("a", 4), ("b", 4)]).await;
     let held = run(&registry).await;
-    assert_eq!((held.promoted, held.reason, unknown(&app).await), (0, Some("hold"), 0));
+    assert_eq!((held.promoted, held.reason, unknown(&app).await), (0, Some(RoundReason::Hold), 0));
     webhook.respond_with(weights(json!({"a": 3, "b": 1})));
     let mut got = Vec::new();
     eventually("they are released", async || {

@@ -7,7 +7,7 @@ use fairgate::background::NoisyNeighborWatcher;
 use fairgate::domain::noisy::NoisyNeighbors;
 use fairgate::domain::plan::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
-use fairgate::planner::RunnerRegistry;
+use fairgate::planner::{RoundReason, RunnerRegistry};
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -153,7 +153,7 @@ async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
     // b is finished, or nearly: only the held tenant is left, and the webhook is asked about it again.
     shares(&app, &registry).await;
     let held = run(&registry).await;
-    assert_eq!((held.promoted, held.reason), (0, Some("hold")));
+    assert_eq!((held.promoted, held.reason), (0, Some(RoundReason::Hold)));
     webhook.respond_with(weights(json!({"a": 0.05})));
     let mut got = Vec::new();
     eventually("it is released", async || {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::support::{ChaosProxy, NOON};
+use fairgate::domain::job::State;
 
 #[tokio::test]
 async fn jobs_over_http_become_payloads_in_fair_order() {
@@ -34,7 +35,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
     let ttl: i64 = app.redis.command(&["PTTL", &format!("fg:{{default}}:job:{}", ids[0])]).await;
     assert!(ttl > 0, "its record expires");
     let counts = app.store().queue_counts("heavy").await.unwrap();
-    assert_eq!((counts["pending"], counts["available"]), (1, 0));
+    assert_eq!((counts[&State::Pending], counts[&State::Available]), (1, 0));
 
     // A staged job can be cancelled, but not activated into a queue of this server.
     app.client.post(&format!("/v1/jobs/{}/activate", ids[4]), json!({})).await.expect(409);

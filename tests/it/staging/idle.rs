@@ -5,7 +5,7 @@ use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::domain::plan::{OnUnknownWeight, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
-use fairgate::store::{Begun, Why};
+use fairgate::store::{Begun, WeightOrigin, Why};
 
 /// The number of changes since Redis started.
 async fn writes(app: &TestApp) -> u64 {
@@ -28,9 +28,9 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
         assert!(env.client.fetch("default", 10).await.job_ids().is_empty());
         let why = [Why::Tick, Why::Wake, Why::Run][step % 3];
         assert_eq!(env.begin(why).await, Begun::Empty);
-        assert!(!env.store().tick(false).await.unwrap());
+        assert!(!env.store().tick().await.unwrap());
         env.store().rule_status("plan", None).await.unwrap();
-        env.store().next_tenants("plan", "default", 100, true).await.unwrap();
+        env.store().next_tenants_with_ages("plan", "default", 100).await.unwrap();
         env.clock.advance(SECOND);
     };
     poll(0).await; // Redis counts a function that it is given as a change
@@ -74,7 +74,7 @@ async fn a_tenant_without_jobs_takes_no_memory() {
     env.push("a").await;
     let (token, name) = (token(&env).await, |name: &str| name.to_owned());
     let weights = [(name("a"), Weight::MOST), (name("b"), Weight::HELD), (name("nobody"), Weight::ONE)];
-    assert_eq!(store.reweigh("plan", &token, "default", false, &weights).await.unwrap(), Some(2));
+    assert_eq!(store.reweigh("plan", &token, "default", WeightOrigin::Rule, &weights).await.unwrap(), Some(2));
     assert_eq!(env.round(1).await, 1);
     env.client.delete(&format!("/v1/jobs/{}", ids[3])).await.expect(200);
     env.client.delete(&format!("/v1/jobs/{}", ids[1])).await.expect(200);
@@ -106,7 +106,7 @@ async fn webhook_weights_are_kept_for_a_while() {
     env.push("untold").await;
     let reported =
         [("drained", 3.0), ("cancelled", 0.0)].map(|(name, weight)| (name.to_owned(), Weight::of(weight).unwrap()));
-    store.reweigh("plan", &token(&env).await, "default", true, &reported).await.unwrap();
+    store.reweigh("plan", &token(&env).await, "default", WeightOrigin::Webhook, &reported).await.unwrap();
     env.client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
     assert_eq!(env.round(9).await, 2);
     assert_eq!(env.state(&id).await, "available");

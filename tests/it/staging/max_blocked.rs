@@ -3,7 +3,7 @@
 use super::{StagingEnv, planned};
 use crate::support::json;
 use fairgate::domain::limit::Quota;
-use fairgate::store::{Begun, Layer, Why};
+use fairgate::store::{Begun, LimitLayer, Why};
 use serde_json::Value;
 
 fn limited(tenant: &str) -> Value {
@@ -52,7 +52,7 @@ async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_others_continue
     env.app
         .app
         .store
-        .set_limit(&fairgate::domain::limit::LimitKey::key("api:stuck"), Layer::Override, Some(&open), None)
+        .set_limit(&fairgate::domain::limit::LimitKey::key("api:stuck"), LimitLayer::Override, Some(&open), None)
         .await
         .unwrap();
     let first = client.fetch("default", 10).await.job_ids();

@@ -6,7 +6,7 @@ use fairgate::domain::limit::{LimitKey, Quota};
 use fairgate::domain::plan::{OnUnknownWeight, PriorityScope, Rule, Webhook};
 use fairgate::domain::tenant::Weight;
 use fairgate::rules::Rulebook;
-use fairgate::store::{Begun, Layer, StagedTenant, Why};
+use fairgate::store::{Begun, LimitLayer, StagedTenant, WeightOrigin, Why};
 use serde_json::Value;
 
 fn job(tenant: &str, priority: i32) -> Value {
@@ -48,7 +48,7 @@ async fn put(env: &StagingEnv, change: impl FnOnce(&mut Rule)) {
 async fn reweigh(env: &StagingEnv, tenant: &str, weight: Weight) {
     let Begun::Round(round) = env.begin(Why::Run).await else { panic!("no round") };
     let weights = [(tenant.to_owned(), weight)];
-    env.store().reweigh("plan", &round.token, "default", true, &weights).await.unwrap().unwrap();
+    env.store().reweigh("plan", &round.token, "default", WeightOrigin::Webhook, &weights).await.unwrap().unwrap();
     env.finish_round(round, 0).await;
 }
 
@@ -184,7 +184,7 @@ async fn a_tenant_with_blocked_jobs_delays_no_priority() {
     assert_eq!(order(&env, &free).await, [0, 1]);
     assert_eq!((env.staged().await, env.tenants("default").await), (3, vec!["stuck".to_owned()]));
     let open = Quota { concurrency: Some(100), ..Quota::default() };
-    env.store().set_limit(&LimitKey::key("api"), Layer::Override, Some(&open), None).await.unwrap();
+    env.store().set_limit(&LimitKey::key("api"), LimitLayer::Override, Some(&open), None).await.unwrap();
     client.fetch("default", 9).await;
     assert_eq!(env.round(9).await, 3);
     assert_eq!((env.staged().await, env.tenant_keys().await), (0, Vec::new()));

@@ -3,6 +3,7 @@
 use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
+use fairgate::domain::job::State;
 use serde_json::Value;
 
 const SECOND: i64 = 1000;
@@ -20,7 +21,7 @@ async fn set_back(app: &TestApp, step: i64) {
     let before = events(app).await.len();
     app.clock.advance(-step);
     while {
-        app.store().tick(true).await.unwrap();
+        app.store().tick_and_signal().await.unwrap();
         let step: Option<i64> = app.redis.command(&["HGET", "fg:{default}:state", "step"]).await;
         step.is_some()
     } {}
@@ -35,7 +36,7 @@ async fn events(app: &TestApp) -> Vec<Value> {
 /// Advances the clock and handles everything that is due.
 async fn pass(app: &TestApp, seconds: i64) {
     app.clock.advance(seconds * SECOND);
-    while app.store().tick(true).await.unwrap() {}
+    while app.store().tick_and_signal().await.unwrap() {}
 }
 
 #[tokio::test]
@@ -77,7 +78,7 @@ async fn many_leases_are_shifted_in_portions() {
     assert_eq!(app.client.fetch("default", 700).await.job_ids().len(), 700);
     set_back(&app, 3600 * SECOND).await;
     pass(&app, 61).await;
-    assert_eq!(app.store().queue_counts("default").await.unwrap()["available"], 700);
+    assert_eq!(app.store().queue_counts("default").await.unwrap()[&State::Available], 700);
 }
 
 #[tokio::test]

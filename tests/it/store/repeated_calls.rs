@@ -189,8 +189,8 @@ async fn one_invalid_record_does_not_stop_timers_of_others() {
     }
     app.redis.command::<()>(&["SET", &format!("fg:{{default}}:job:{}", ids[0]), "garbage"]).await;
     app.clock.advance(5000);
-    let first = app.store().tick(false).await;
-    let second = app.store().tick(false).await;
+    let first = app.store().tick().await;
+    let second = app.store().tick().await;
     let due: i64 = app.redis.command(&["ZCARD", "fg:{default}:due"]).await;
     assert_eq!(app.client.state(&ids[1]).await, "available", "due: {due} {first:?} {second:?}");
 }

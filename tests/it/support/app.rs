@@ -4,7 +4,7 @@ use super::{Client, TestRedis, json};
 use fairgate::app::App;
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role, StoreUrl};
-use fairgate::store::{Event, EventFilter, Store};
+use fairgate::store::{AuditMode, Event, EventFilter, Store};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl TestApp {
 
     /// Handles everything that is due.
     pub async fn tick(&self) {
-        while self.store().tick(false).await.expect("a tick") {}
+        while self.store().tick().await.expect("a tick") {}
     }
 
     /// Advances the manual clock and handles everything that is then due.
@@ -102,6 +102,6 @@ impl TestApp {
 
     /// Fails the test if a stored counter or index disagrees with the jobs.
     pub async fn assert_consistent(&self) {
-        assert_eq!(self.store().audit(false, 5000, async || ()).await.expect("an audit").differences, []);
+        assert_eq!(self.store().audit(AuditMode::Report, 5000, async || ()).await.expect("an audit").differences, []);
     }
 }

@@ -4,15 +4,17 @@ use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::domain::limit::Quota;
 use fairgate::domain::plan::Rule;
-use fairgate::domain::pool::{LimitRule, Target};
+use fairgate::domain::pool::{LimitRule, LimitTarget};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Starts a server and produces data for every metric.
 async fn busy_server() -> TestApp {
-    let limit =
-        LimitRule { target: Target::Key("k".to_owned()), quota: Quota { concurrency: Some(1), ..Quota::default() } };
+    let limit = LimitRule {
+        target: LimitTarget::Key("k".to_owned()),
+        quota: Quota { concurrency: Some(1), ..Quota::default() },
+    };
     let app = TestApp::start_with(Clock::System, |config| {
         config.plan = vec![Rule::new("reports", &["report.*"])];
         config.policy.limits = vec![limit];

@@ -1,6 +1,7 @@
 //! Wrong counts of tenants are found and repaired.
 
 use super::{job, later, start, start_with};
+use fairgate::store::AuditMode;
 
 #[tokio::test]
 async fn wrong_counts_are_found_and_repaired() {
@@ -12,7 +13,7 @@ async fn wrong_counts_are_found_and_repaired() {
     app.assert_consistent().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "b", "0 5 0 0 0"]).await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "ghost", "0 0 0 0 3"]).await;
-    let found = app.store().audit(true, 5000, async || ()).await.unwrap().differences;
+    let found = app.store().audit(AuditMode::Repair, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["b available", "b scheduled", "ghost active", "*"], "{found:?}");
     app.assert_consistent().await;
@@ -31,7 +32,7 @@ async fn staged_jobs_that_were_not_counted_are_found() {
     }
     app.assert_consistent().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
-    let found = app.store().audit(true, 5000, async || ()).await.unwrap().differences;
+    let found = app.store().audit(AuditMode::Repair, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["a available", "*"], "{found:?}");
     assert_eq!(app.jobs_of("a").await.pending, 2);

@@ -111,7 +111,7 @@ async fn removing_tiers_releases_their_tenants() {
     }
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 1);
     let other = TestApp::start_on(redis, Clock::System, |_| {}).await;
-    other.app.store.tick(false).await.unwrap();
+    other.app.store.tick().await.unwrap();
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 2, "the file that holds now has no tiers");
     app.assert_consistent().await;
 }

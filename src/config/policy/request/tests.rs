@@ -3,7 +3,7 @@ use crate::config::testing::load;
 use crate::domain::fairness::TenantStrategy;
 use crate::domain::limit::quota::{LONGEST_PERIOD, MOST_CONCURRENCY, MOST_STARTS};
 use crate::domain::limit::{Quota, Window};
-use crate::domain::pool::{Aging, LimitRule, PoolQueue, Starvation, Strategy, Target};
+use crate::domain::pool::{Aging, LimitRule, LimitTarget, PoolQueue, Starvation, Strategy};
 use crate::domain::tenant::Weight;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -272,9 +272,9 @@ prop_compose! {
 prop_compose! {
     fn limit()(
         target in prop_oneof![
-            "[a-z0-9][a-z.-]{0,5}".prop_map(Target::Queue),
-            "[a-z]{1,5}(\\.[a-z*]{1,5})?".prop_map(Target::Type),
-            "[a-zA-Z0-9][a-zA-Z0-9._:-]{0,5}".prop_map(Target::Key),
+            "[a-z0-9][a-z.-]{0,5}".prop_map(LimitTarget::Queue),
+            "[a-z]{1,5}(\\.[a-z*]{1,5})?".prop_map(LimitTarget::Type),
+            "[a-zA-Z0-9][a-zA-Z0-9._:-]{0,5}".prop_map(LimitTarget::Key),
         ],
         // A limit needs at least one quota.
         concurrency in 0..=MOST_CONCURRENCY,

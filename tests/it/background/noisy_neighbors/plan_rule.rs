@@ -100,7 +100,7 @@ async fn a_throttle_lowers_the_weight_at_every_priority() {
         json!({"type": "t.job", "args": [], "meta": {"tenant_id": "loud"}, "options": {"queue": "q", "priority": 5}});
     let before = env.client.enqueue(job.clone()).await;
     env.look_for(20).await;
-    let levels = env.store().next_tenants("r", "q", 100, false).await.unwrap().levels;
+    let levels = env.store().next_tenants("r", "q", 100).await.unwrap().levels;
     let loud = levels.iter().filter_map(|level| level.tenants.iter().find(|tenant| tenant.name == "loud"));
     assert_eq!(loud.map(|tenant| tenant.weight.thousandths()).collect::<Vec<_>>(), [200, 200]);
     // A tenant that leaves a priority and returns is throttled there once, not twice.
@@ -108,7 +108,7 @@ async fn a_throttle_lowers_the_weight_at_every_priority() {
     env.client.enqueue(job).await;
     assert_eq!(weight(&env, "loud").await, 200);
     env.neighbors.reset("loud").await.unwrap();
-    let levels = env.store().next_tenants("r", "q", 100, false).await.unwrap().levels;
+    let levels = env.store().next_tenants("r", "q", 100).await.unwrap().levels;
     let loud = levels.iter().filter_map(|level| level.tenants.iter().find(|tenant| tenant.name == "loud"));
     assert_eq!(loud.map(|tenant| tenant.weight.thousandths()).collect::<Vec<_>>(), [1000, 1000]);
 }

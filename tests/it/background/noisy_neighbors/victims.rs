@@ -35,7 +35,7 @@ async fn a_tenant_at_its_own_limit_is_no_victim() {
     // A tenant whose limit is raised waits for a worker again and is a victim.
     let limit = json!({"max_concurrency": 100});
     env.client.send("PUT", "/v1/admin/tenants/a/limits", Some(limit.to_string())).await.expect(200);
-    env.store().tick(false).await.unwrap();
+    env.store().tick().await.unwrap();
     assert_eq!(env.judged().await, (true, true));
 }
 

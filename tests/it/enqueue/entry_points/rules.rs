@@ -2,9 +2,10 @@
 
 use super::prepare::ENTRY_POINTS;
 use super::*;
+use fairgate::store::AuditMode;
 
 async fn audit(app: &TestApp, entry: EntryPoint) {
-    assert_eq!(app.store().audit(false, 5000, async || ()).await.unwrap().differences, [], "{entry:?}");
+    assert_eq!(app.store().audit(AuditMode::Report, 5000, async || ()).await.unwrap().differences, [], "{entry:?}");
 }
 
 async fn set_limits(app: &TestApp, limits: Value) {

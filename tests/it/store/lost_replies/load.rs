@@ -4,6 +4,7 @@
 use crate::support::{ChaosProxy, Client, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
+use fairgate::domain::job::State;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -97,7 +98,7 @@ impl Load {
             }
             let leases: i64 = app.redis.command(&["ZCARD", "fg:{default}:leases"]).await;
             let counts = app.store().queue_counts("q").await.unwrap();
-            leases == 0 && counts["available"] == 0 && counts["active"] == 0
+            leases == 0 && counts[&State::Available] == 0 && counts[&State::Active] == 0
         })
         .await;
         std::mem::take(&mut *load.ledger.lock().unwrap())

@@ -5,7 +5,7 @@
 use super::{FETCH, HEARTBEAT, JOBS, MAX_NESTING, REGISTER, Row, job, nested};
 use crate::support::{Client, json};
 use fairgate::domain::limit::Quota;
-use fairgate::domain::pool::{LimitRule, Policy, Pool, PoolQueue, Target};
+use fairgate::domain::pool::{LimitRule, LimitTarget, Policy, Pool, PoolQueue};
 use fairgate::domain::tenant::Weight;
 
 const POOLS: &str = "/v1/admin/pools";
@@ -23,7 +23,7 @@ pub fn policy() -> Policy {
         ..Pool::default()
     };
     let quota = Quota { concurrency: Some(1), ..Quota::default() };
-    let limits = vec![LimitRule { target: Target::Queue("filed".to_owned()), quota }];
+    let limits = vec![LimitRule { target: LimitTarget::Queue("filed".to_owned()), quota }];
     Policy { pools: vec![pool("a"), pool("b")], limits, ..Policy::default() }
 }
 
