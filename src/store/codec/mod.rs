@@ -2,6 +2,7 @@
 //! `lua/lib/wire.lua`, `lua/lib/record.lua` and `lua/lib/event.lua` use separators.
 
 pub(super) mod event;
+pub(super) mod job;
 mod limits;
 pub(super) mod record;
 pub(super) mod tenant;
