@@ -222,11 +222,11 @@ mod tests {
         list.queues.insert("q".to_owned(), Whole { weight: 8000, listed_weight: 4000, promoted: 8 });
         let shares = |list: &TenantList| {
             let page = list.page(0, 9);
-            page.iter().map(|shown| (shown["share"].clone(), shown["expected_share"].clone())).collect::<Vec<_>>()
+            page.iter().map(|shown| (shown.share, shown.expected_share)).collect::<Vec<_>>()
         };
-        assert_eq!(shares(&list), [(json!(0.75), json!(0.25)), (json!(0.25), json!(0.75))]);
-        assert_eq!(list.page(0, 1)[0]["oldest_age_ms"], 600);
+        assert_eq!(shares(&list), [(0.75, 0.25), (0.25, 0.75)]);
+        assert_eq!(list.page(0, 1)[0].oldest_age_ms, Some(600));
         list.truncated = true;
-        assert_eq!(shares(&list), [(json!(0.75), json!(0.125)), (json!(0.25), json!(0.375))]);
+        assert_eq!(shares(&list), [(0.75, 0.125), (0.25, 0.375)]);
     }
 }
