@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(refused.kind, ErrorKind::Unreachable);
         assert!(refused.text.contains("last error: no route"), "{}", refused.text);
         assert_eq!((guard.to_json()["state"].clone(), guard.is_troubled()), (json!("failing"), true));
-        clock.advance(LONGEST_MS);
+        clock.advance(LONGEST.as_millis() as i64);
         guard.ask(async { Ok(()) }).await.expect("it is sent again");
         assert_eq!((guard.to_json()["state"].clone(), guard.is_troubled()), (json!("ok"), false));
     }
