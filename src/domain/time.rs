@@ -30,14 +30,6 @@ impl At {
         }
         text.parse::<Timestamp>().ok().map(|timestamp| At::Absolute(timestamp.as_millisecond()))
     }
-
-    /// Encodes the time for scripts: milliseconds, or `+` and milliseconds from now.
-    pub fn argument(self) -> String {
-        match self {
-            At::Absolute(ms) => ms.to_string(),
-            At::Relative(ms) => format!("+{ms}"),
-        }
-    }
 }
 
 /// Returns true for text of the form `YYYY-MM-DDThh:mm:ss[.f](Z|±hh:mm)`. Does not check that the

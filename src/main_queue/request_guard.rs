@@ -160,3 +160,58 @@ impl Drop for Asking<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> (RequestGuard, Clock) {
+        let clock = Clock::manual(0);
+        (RequestGuard::new("legacy", "post jobs", clock.clone()), clock)
+    }
+
+    fn error(kind: ErrorKind) -> Error {
+        Error { kind, text: "no route".to_owned() }
+    }
+
+    async fn fail(guard: &RequestGuard) -> Error {
+        guard.ask(async { Err::<(), _>(error(ErrorKind::Unreachable)) }).await.expect_err("an error")
+    }
+
+    #[tokio::test]
+    async fn after_repeated_failures_nothing_is_sent_for_a_while() {
+        let (guard, clock) = guard();
+        let mut sent = 0;
+        while fail(&guard).await.text == "no route" {
+            sent += 1;
+            assert!(sent < 100, "the breaker never opens");
+        }
+        let refused = guard.ask::<()>(async { panic!("it is not sent") }).await.expect_err("an error");
+        assert_eq!(refused.kind, ErrorKind::Unreachable);
+        assert!(refused.text.contains("last error: no route"), "{}", refused.text);
+        assert_eq!((guard.to_json()["state"].clone(), guard.is_troubled()), (json!("failing"), true));
+        clock.advance(LONGEST.as_millis() as i64);
+        guard.ask(async { Ok(()) }).await.expect("it is sent again");
+        assert_eq!((guard.to_json()["state"].clone(), guard.is_troubled()), (json!("ok"), false));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_to_wait_is_left_alone_but_works() {
+        let (guard, _) = guard();
+        let busy = error(ErrorKind::Busy(Duration::from_secs(60)));
+        guard.ask(async { Err::<(), _>(busy) }).await.expect_err("an error");
+        assert!(guard.busy_for().is_some_and(|left| left <= Duration::from_secs(60)));
+        let shown = guard.to_json();
+        assert_eq!((&shown["state"], &shown["breaker"]), (&json!("busy"), &json!("closed")));
+    }
+
+    #[tokio::test]
+    async fn a_first_request_that_succeeds_proves_nothing() {
+        let (guard, _) = guard();
+        fail(&guard).await;
+        guard.ask_first(async { Ok(()) }).await.expect("an answer");
+        assert!(guard.is_troubled());
+        guard.ask(async { Ok(()) }).await.expect("an answer");
+        assert!(!guard.is_troubled());
+    }
+}

@@ -10,7 +10,7 @@ use super::{FailureReporter, RoundOutcome, RoundReason, RoundReport};
 use crate::domain::cron::Cron;
 use crate::domain::plan::{Batch, Closed, LatencyGoal, Pace, Rule};
 use crate::main_queue::MainQueue;
-use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
+use crate::store::{Begun, Ended, Error, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,6 @@ use tokio::sync::Mutex;
 
 /// Maximum number of jobs that one call promotes, which bounds how long Redis is busy with it.
 pub const PORTION: u64 = 50;
-/// Time for which the last known demand of the workers allows pass-through, in milliseconds.
-const AIM_HOLDS_MS: u64 = 10_000;
 
 /// Plans one rule in this process.
 pub struct RoundRunner {
@@ -259,7 +257,7 @@ impl RoundRunner {
         let gate = queue.gate(&self.rule, now);
         self.gates.lock().await.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
         state.report.latency_ms = state.report.latency_ms.max(gate.latency_ms);
-        let (wanted, mark) = self.size(queue, state.left.div_ceil(sharers), why);
+        let (wanted, mark) = self.drains.size(&self.rule, queue, state.left.div_ceil(sharers), why);
         state.marks.retain(|earlier| earlier.queue != mark.queue);
         state.marks.push(mark);
         if let Some(closed) = gate.closed {
@@ -297,20 +295,6 @@ impl RoundRunner {
         let is_aim_reached = state.report.promoted - before == wanted;
         self.drains.end_round(&queue.queue, is_aim_reached && wanted < queue.staged);
         Ok(())
-    }
-
-    /// Returns the number of jobs to promote into a main queue, and its low-water mark.
-    fn size(&mut self, queue: &Observation, left: u64, why: Why) -> (u64, Mark) {
-        self.drains.observe(queue);
-        let (want, low, aim) = match self.rule.batch {
-            Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
-            Batch::Auto => {
-                let aim = self.drains.aim(&queue.queue);
-                let least = u64::from(why == Why::Run);
-                (aim.batch(queue.depth).max(least), aim.low, aim.depth)
-            }
-        };
-        (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
     }
 
     /// Reads main queues that do not report by themselves. Returns true if one has run low.

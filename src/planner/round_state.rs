@@ -87,4 +87,37 @@ mod tests {
         let closed = Some(RoundReason::Gate(Closed::Depth));
         assert_eq!(reason(5, false, closed), closed, "the reason of the closed gate");
     }
+
+    fn queue(name: &str, depth: u64, waiting_tenants: u64) -> Observation {
+        Observation { queue: name.to_owned(), depth, waiting_tenants, ..Observation::default() }
+    }
+
+    #[test]
+    fn a_batch_is_what_the_interval_left_and_whole_again_for_an_empty_queue() {
+        let left = |batch: Batch, strict: bool, depth: u64, why: Why| {
+            let rule = Rule { batch, strict_interval: strict, ..Rule::new("r", &["*"]) };
+            let (token, queues) = (String::new(), vec![queue("a", 9, 1), queue("b", depth, 1)]);
+            let round = Round { token, number: 1, scheduled: false, room: 3, due: 0, now: 0, queues };
+            RoundState::new(&rule, &round, why).left
+        };
+        assert_eq!(left(Batch::Jobs(50), false, 1, Why::Wake), 3);
+        assert_eq!(left(Batch::Jobs(50), false, 0, Why::Wake), 50);
+        assert_eq!(left(Batch::Jobs(50), true, 0, Why::Wake), 3, "the interval is strict");
+        assert_eq!(left(Batch::Jobs(50), true, 1, Why::Run), 50, "somebody asked for the round");
+        assert_eq!(left(Batch::Auto, true, 1, Why::Tick), u64::MAX);
+    }
+
+    #[test]
+    fn queues_take_turns_and_empty_ones_go_first() {
+        let queues = [queue("a", 1, 1), queue("b", 0, 1), queue("c", 5, 0), queue("d", 5, 1)];
+        let turns = |round: u64| -> Vec<(String, u64)> {
+            in_turn(&queues, round).into_iter().map(|(queue, sharers)| (queue.queue.clone(), sharers)).collect()
+        };
+        let named = |turns: [(&str, u64); 4]| turns.map(|(name, sharers)| (name.to_owned(), sharers));
+        // Nobody waits for c, so it shares in nothing.
+        assert_eq!(turns(0), named([("b", 3), ("a", 2), ("c", 1), ("d", 1)]));
+        assert_eq!(turns(3), named([("b", 3), ("d", 2), ("a", 1), ("c", 1)]));
+        assert_eq!(turns(4), turns(0));
+        assert_eq!(in_turn(&[], 7), []);
+    }
 }

@@ -51,3 +51,24 @@ impl From<&PromotedTenant> for ServedTenant {
         ServedTenant { tenant_id: served.tenant.clone(), jobs: served.jobs, weight: served.weight.as_f64() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::tenant::Weight;
+    use serde_json::json;
+
+    #[test]
+    fn jobs_of_a_tenant_are_summed_and_its_last_weight_counts() {
+        let mut counts = TenantCounts::default();
+        for (tenant, jobs, weight) in [("b", 1, 1.0), ("a", 2, 1.0), ("b", 4, 3.0)] {
+            let weight = Weight::of(weight).expect("a weight");
+            counts.add(PromotedTenant { tenant: tenant.to_owned(), weight, jobs });
+        }
+        let shown =
+            counts.served().iter().map(|served| serde_json::to_value(ServedTenant::from(served)).expect("JSON"));
+        let (b, a) =
+            (json!({"tenant_id": "b", "jobs": 5, "weight": 3.0}), json!({"tenant_id": "a", "jobs": 2, "weight": 1.0}));
+        assert_eq!(shown.collect::<Vec<_>>(), [b, a], "in the order in which they were first served");
+    }
+}

@@ -174,3 +174,59 @@ impl TenantList {
 fn weight_of(tenant: &StagedTenant) -> Weight {
     if tenant.is_unknown { Weight::HELD } else { tenant.weight }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str, weight: f64, staged: u64, oldest: Option<i64>) -> (String, StagedTenant) {
+        let weight = Weight::of(weight).expect("a weight");
+        let (name, promoted) = (name.to_owned(), staged);
+        let (start, since, is_unknown, asked, everywhere) = (None, 0, false, 0, None);
+        let tenant =
+            StagedTenant { name, weight, start, promoted, since, is_unknown, asked, staged, oldest, everywhere };
+        ("q".to_owned(), tenant)
+    }
+
+    fn list(tenants: Vec<(String, StagedTenant)>) -> TenantList {
+        TenantList { tenants, now: 1000, queues: HashMap::new(), truncated: false }
+    }
+
+    #[test]
+    fn each_order_has_its_first_tenant_and_names_break_ties() {
+        let tenants = || {
+            vec![
+                tenant("c", 1.0, 2, Some(500)),
+                tenant("b", 5.0, 1, None),
+                tenant("a", 1.0, 2, Some(900)),
+                tenant("b", 5.0, 1, None),
+            ]
+        };
+        for (name, expected) in [
+            ("pending", ["a", "c", "b"]),
+            ("oldest", ["c", "a", "b"]),
+            ("weight", ["b", "a", "c"]),
+            ("name", ["a", "b", "c"]),
+        ] {
+            let mut list = list(tenants());
+            list.sort(TenantOrder::from_name(name).expect("an order"));
+            let names: Vec<&str> = list.tenants.iter().map(|(_, tenant)| tenant.name.as_str()).collect();
+            assert_eq!(names, expected, "{name}; a scan may return a tenant twice");
+        }
+        assert_eq!(TenantOrder::from_name("age"), None);
+    }
+
+    #[test]
+    fn shares_are_of_what_is_listed_or_of_all_if_the_list_is_cut_off() {
+        let mut list = list(vec![tenant("a", 1.0, 6, Some(400)), tenant("b", 3.0, 2, None)]);
+        list.queues.insert("q".to_owned(), Whole { weight: 8000, listed_weight: 4000, promoted: 8 });
+        let shares = |list: &TenantList| {
+            let page = list.page(0, 9);
+            page.iter().map(|shown| (shown.share, shown.expected_share)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&list), [(0.75, 0.25), (0.25, 0.75)]);
+        assert_eq!(list.page(0, 1)[0].oldest_age_ms, Some(600));
+        list.truncated = true;
+        assert_eq!(shares(&list), [(0.75, 0.125), (0.25, 0.375)]);
+    }
+}

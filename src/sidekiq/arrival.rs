@@ -2,7 +2,6 @@
 
 use super::{Finding, KeyMismatch, StagingReporter};
 use crate::config::FairplayClass;
-use crate::domain::escape::escape;
 use crate::domain::job::sidekiq::{self, Payload};
 use crate::domain::job::{NewJob, Planned, id};
 use crate::domain::plan::{Rule, Rules};
@@ -102,8 +101,8 @@ impl Arrival<'_> {
         };
         let tenant = if tenant_id::is_id(&staged.tenant) { &staged.tenant } else { self.default_tenant };
         let mut job = NewJob::foreign(class, &queue, args, template);
-        // The gem's tenant, needed to hand the job back.
-        job.fields.push(("fairplay", escape(&staged.tenant)));
+        // Needed to hand the job back.
+        job.gem_tenant = Some(staged.tenant.clone());
         Fate::Stage(Box::new(planned(job, rule, tenant.to_owned())))
     }
 }

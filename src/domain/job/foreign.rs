@@ -4,7 +4,7 @@ use super::new_job::Envelope;
 use super::record::push_time;
 use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 use super::sidekiq::{ARGS, Ordered, kind};
-use super::{NewJob, id, retry};
+use super::{NewJob, id};
 use crate::domain::time::At;
 use crate::domain::{json, names};
 
@@ -49,15 +49,13 @@ impl NewJob {
 
     /// Turns the job into one for a Sidekiq, with a Ruby class.
     pub fn order(&mut self, class: &str, created: i64) {
-        let field = |name: &str| self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
-        let most = || field("max").and_then(|max| max.parse().ok()).unwrap_or(retry::DEFAULT_MAX_ATTEMPTS);
         let whole = format!("{}}}", self.envelope);
         let members = json::Object::parse(&whole).unwrap_or_default();
         let ordered = Ordered {
             id: &self.id,
             class,
             queue: &self.queue,
-            max_attempts: field("retry").map(|_| most()),
+            max_attempts: self.retry.as_ref().map(|policy| policy.max_attempts),
             tags: members.get("tags"),
             created,
         };
@@ -84,18 +82,6 @@ impl NewJob {
         }
         template.push('}');
         self.outward = Some(Outward { template, keeps: Keeps::All });
-    }
-
-    /// Encodes `outward` for the store: what is kept, offset and length of the args in the
-    /// envelope, and the template.
-    pub fn push_field(&self) -> Option<String> {
-        let Outward { template, keeps } = self.outward.as_ref()?;
-        let letter = match keeps {
-            Keeps::Nothing => 'd',
-            Keeps::Record => 'k',
-            Keeps::All => 'a',
-        };
-        Some(format!("{letter},{},{},{template}", self.args.start + 1, self.args.len()))
     }
 }
 
@@ -138,17 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn args_stand_where_the_field_says() {
+    fn a_job_for_a_sidekiq_has_a_template() {
         let text = r#"{"type":"a.b","args":[1.0,"é"],"tags":["x"],"options":{"retry":{"max_attempts":4}}}"#;
         let mut ordered = parse(text, &RequestLimits::default(), &Context::default()).expect("a job");
         ordered.order("Heavy", 5);
         let foreign = NewJob::foreign("A::HTMLJob", "q", "[2]", format!("x{ARGS}"));
-        for (job, args, kept) in [(&ordered, r#"[1.0,"é"]"#, "k"), (&foreign, "[2]", "d")] {
-            let field = job.push_field().expect("a field");
-            let parts: Vec<&str> = field.splitn(4, ',').collect();
-            let (first, length): (usize, usize) = (parts[1].parse().unwrap(), parts[2].parse().unwrap());
-            assert_eq!((parts[0], &job.envelope[first - 1..first - 1 + length]), (kept, args));
-        }
         assert_eq!((foreign.kind.as_str(), foreign.args(), foreign.meta()), ("a.html_job", "[2]", "{}"));
         let template = ordered.outward.expect("a template").template;
         assert!(template.contains(r#""retry":3"#) && template.contains(r#""tags":["x"]"#), "{template}");

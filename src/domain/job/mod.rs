@@ -19,8 +19,8 @@ mod unique;
 
 pub use ancestor::{Ancestor, Origin};
 pub use failure::Failure;
-pub use foreign::Outward;
-pub use new_job::NewJob;
+pub use foreign::{Keeps, Outward};
+pub use new_job::{NewJob, Timeouts, WorkflowPosition};
 pub use planned::{Planned, queue_of};
 pub use record::{Checkpoint, FailedAttempt, Record, push_time};
 pub use request::EnqueueKind;

@@ -1,5 +1,6 @@
 //! Jobs that are validated but not stored yet.
 
+use super::retry::RetryPolicy;
 use super::{Ancestor, Outward, Planned, Unique};
 use crate::domain::json::{self, Object};
 use crate::domain::limit::{LimitKey, RateLimit};
@@ -41,8 +42,9 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// Key of the limit on the job's type, if the server's policy sets one.
     pub type_limit: Option<LimitKey>,
-    /// Patterns of errors after which the job is not retried.
-    pub fatal: Vec<String>,
+    /// Retry policy that the client sent with the job.
+    pub retry: Option<RetryPolicy>,
+    pub timeouts: Timeouts,
     /// Plan rule that the job falls under.
     pub plan: Option<Planned>,
     /// Queue that the client asked for, if a plan rule redirects the job.
@@ -50,9 +52,43 @@ pub struct NewJob {
     /// Payload that is pushed to another system on promotion, if the rule's main queue is not
     /// fairgate's own.
     pub outward: Option<Outward>,
-    /// Further fields of the stored record as name and value. Only values that differ from the
-    /// default are present.
-    pub fields: Vec<(&'static str, String)>,
+    /// True if answers show the time at which the job is due as the store computes it; otherwise the
+    /// envelope contains it, or there is none.
+    pub shows_due: bool,
+    /// The same for the time at which the job expires.
+    pub shows_expires: bool,
+    /// Id of the W3C trace that the job belongs to.
+    pub trace: Option<String>,
+    /// Directive for the worker that runs the job, in conformance tests.
+    pub directive: Option<String>,
+    /// Position in the workflow that the job is part of.
+    pub position: Option<WorkflowPosition>,
+    /// Tenant as the gem sidekiq-fairplay named it, if the job came from its keys.
+    pub gem_tenant: Option<String>,
+}
+
+/// Time limits of a job in milliseconds; the server's defaults apply to absent ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Duration of an attempt.
+    pub attempt: Option<u64>,
+    /// Time without a sign of life after which an attempt is given up.
+    pub visibility: Option<u64>,
+    /// Interval within which the worker must send heartbeats.
+    pub heartbeat: Option<u64>,
+    /// Time that the worker has to stop the job.
+    pub grace: Option<u64>,
+}
+
+/// Position of a job in its workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowPosition {
+    /// Id of the workflow.
+    pub workflow: String,
+    /// Number of the job's node.
+    pub node: usize,
+    /// True if the job receives the results of others, and so starts after them.
+    pub takes_results: bool,
 }
 
 /// Text of an envelope, as an object without its closing brace.
@@ -88,12 +124,23 @@ impl NewJob {
             rate_limit: None,
             unique: None,
             type_limit: None,
-            fatal: Vec::new(),
+            retry: None,
+            timeouts: Timeouts::default(),
             plan: None,
             own_queue: None,
             outward: None,
-            fields: Vec::new(),
+            shows_due: false,
+            shows_expires: false,
+            trace: None,
+            directive: None,
+            position: None,
+            gem_tenant: None,
         }
+    }
+
+    /// Returns true if the job starts after others of its workflow, and receives their results.
+    pub fn takes_results(&self) -> bool {
+        self.position.as_ref().is_some_and(|position| position.takes_results)
     }
 
     /// Returns true if `meta` contains `tenant_id`, even with the value `null`. A second one must

@@ -5,6 +5,7 @@ use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 use crate::domain::escape::escape;
 use crate::domain::tenant_id;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Assignment of a job to a plan rule and a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,11 @@ impl NewJob {
             Some(tenant) => Cow::Owned(queue_of(tenant, &self.queue)),
             None => Cow::Borrowed(&self.queue),
         }
+    }
+
+    /// Returns the place of `args` in the envelope.
+    pub fn args_range(&self) -> Range<usize> {
+        self.args.clone()
     }
 
     /// Returns the text of `args`.

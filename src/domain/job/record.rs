@@ -1,8 +1,7 @@
 //! Records of stored jobs, as the store returns them, and their form in answers.
 
 use super::{NewJob, State, retry};
-use crate::domain::escape::unescape;
-use crate::domain::{json, tenant_id, time};
+use crate::domain::{json, time};
 use std::fmt::Write;
 
 /// The record of a stored job. Times are in milliseconds since the epoch.
@@ -27,13 +26,13 @@ pub struct Record {
     pub(crate) finished: Option<i64>,
     pub(crate) activated: Option<i64>,
     /// Time at which a scheduled job becomes available. Answers show it if `shows_due` is set.
-    due: Option<i64>,
-    shows_due: bool,
-    expires: Option<i64>,
-    shows_expires: bool,
+    pub(crate) due: Option<i64>,
+    pub(crate) shows_due: bool,
+    pub(crate) expires: Option<i64>,
+    pub(crate) shows_expires: bool,
     pub(crate) next_retry: Option<i64>,
     pub(crate) retry_delay: Option<u64>,
-    has_policy: bool,
+    pub(crate) has_policy: bool,
     /// True if no attempt has succeeded since the last failure.
     pub(crate) has_error: bool,
     pub(crate) expired: bool,
@@ -46,7 +45,7 @@ pub struct Record {
     pub pressure: Option<(u64, u64)>,
     /// Name of the external main queue into which the job was promoted. Its further fate is not
     /// known here.
-    left: Option<String>,
+    pub(crate) left: Option<String>,
     /// Failed attempts, oldest first.
     pub failures: Vec<FailedAttempt>,
     pub result: Option<String>,
@@ -87,7 +86,9 @@ impl Record {
         let mut record =
             Record { queue: job.home().into_owned(), tenant: job.owner().map(str::to_owned), ..Record::default() };
         (record.id, record.envelope, record.kind) = (job.id, job.envelope, job.kind);
-        job.fields.iter().for_each(|(name, value)| record.set(name, value));
+        (record.shows_due, record.shows_expires) = (job.shows_due, job.shows_expires);
+        record.has_policy = job.retry.is_some();
+        record.max_attempts = job.retry.map(|policy| policy.max_attempts);
         record.staged = !job.pending && state == State::Pending;
         record.state = state;
         record.created = created.parse().unwrap_or(0);
@@ -97,21 +98,6 @@ impl Record {
             record.expires = Some(record.created + after as i64);
         }
         record
-    }
-
-    /// Sets an immutable field. Fields that only scripts read are ignored.
-    pub(crate) fn set(&mut self, name: &str, value: &str) {
-        match name {
-            "max" => self.max_attempts = value.parse().ok(),
-            "due" => self.due = value.parse().ok(),
-            "shows_due" => self.shows_due = true,
-            "expires" => self.expires = value.parse().ok(),
-            "shows_expires" => self.shows_expires = true,
-            "retry" => self.has_policy = true,
-            "tenant" if value != tenant_id::DEFAULT => self.tenant = Some(unescape(value)),
-            "left" => self.left = Some(value.to_owned()),
-            _ => {}
-        }
     }
 
     /// Returns the total number of attempts that the job's policy allows.

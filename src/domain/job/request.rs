@@ -1,8 +1,8 @@
-//! Enqueue requests: validation, and conversion into the stored form.
+//! Enqueue requests: validation, and the envelope that is kept of them.
 
 use super::new_job::Envelope;
-use super::retry::{self, RetryPolicy};
-use super::{Ancestor, NewJob, OnConflict, RequestLimits, Unique, id, members, meta, unique};
+use super::retry::RetryPolicy;
+use super::{Ancestor, NewJob, OnConflict, RequestLimits, Timeouts, Unique, id, members, meta, unique};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::json::{self, Member, Object};
 use crate::domain::limit::RateLimit;
@@ -165,7 +165,7 @@ impl<'a> JobRequest<'a> {
             ancestors: Ancestor::in_meta(&envelope[meta.clone()]),
             ..NewJob::bare(id, kind, queue, Envelope { text: envelope, args, meta })
         };
-        job.fields.extend(trace.map(|trace| ("trace", trace)));
+        job.trace = trace;
         self.unique(&mut job)?;
         self.times(&mut job)?;
         self.timeouts(&mut job)?;
@@ -256,8 +256,8 @@ impl<'a> JobRequest<'a> {
             At::Absolute(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Absolute(_) => job.envelope.extend([",\"", shown, "\":", value]),
             At::Relative(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
-            At::Relative(_) if shown == "scheduled_at" => job.fields.push(("shows_due", "1".to_owned())),
-            At::Relative(_) => job.fields.push(("shows_expires", "1".to_owned())),
+            At::Relative(_) if shown == "scheduled_at" => job.shows_due = true,
+            At::Relative(_) => job.shows_expires = true,
         }
         Ok(Some(at))
     }
@@ -273,19 +273,23 @@ impl<'a> JobRequest<'a> {
             Some(ms) => Some(ms as u64),
             None => self.visibility()?,
         };
-        for (name, field, value) in
-            [("timeout_ms", "timeout", timeout), ("visibility_timeout_ms", "visibility", visibility)]
-        {
-            // 0 requests the server's default.
-            if let Some(ms) = value.filter(|ms| *ms > 0) {
-                job.envelope.push_str(&format!(",\"{name}\":{ms}"));
-                job.fields.push((field, ms.to_string()));
-            }
-        }
-        for (name, field) in [("heartbeat_timeout", "beat"), ("grace_period", "grace")] {
-            if let Some(ms) = self.seconds(name, 1)? {
-                job.envelope.push_str(&format!(",\"{name}\":{}", ms / 1000));
-                job.fields.push((field, ms.to_string()));
+        // 0 requests the server's default.
+        let is_set = |ms: &u64| *ms > 0;
+        job.timeouts = Timeouts {
+            attempt: timeout.filter(is_set),
+            visibility: visibility.filter(is_set),
+            heartbeat: self.seconds("heartbeat_timeout", 1)?,
+            grace: self.seconds("grace_period", 1)?,
+        };
+        let Timeouts { attempt, visibility, heartbeat, grace } = job.timeouts;
+        for (name, value, unit) in [
+            ("timeout_ms", attempt, 1),
+            ("visibility_timeout_ms", visibility, 1),
+            ("heartbeat_timeout", heartbeat, 1000),
+            ("grace_period", grace, 1000),
+        ] {
+            if let Some(ms) = value {
+                job.envelope.push_str(&format!(",\"{name}\":{}", ms / unit));
             }
         }
         for (name, at) in [("enqueue_ttl", job.ttl), ("total_timeout", job.total)] {
@@ -309,15 +313,9 @@ impl<'a> JobRequest<'a> {
     fn retry(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let name = if self.value("retry").is_some() { "retry" } else { "retry_policy" };
         let Some(value) = self.value(name) else { return Ok(()) };
-        let policy = RetryPolicy::parse(&self.path(name), value)?;
-        job.envelope.extend([",\"retry\":", &policy.json]);
-        job.fields.push(("retry", policy.compact));
-        if policy.max_attempts != retry::DEFAULT_MAX_ATTEMPTS {
-            job.fields.push(("max", policy.max_attempts.to_string()));
-        }
-        if !policy.fatal.is_empty() {
-            job.fatal = policy.fatal;
-        }
+        let (policy, json) = RetryPolicy::parse(&self.path(name), value)?;
+        job.envelope.extend([",\"retry\":", &json]);
+        job.retry = Some(policy);
         Ok(())
     }
 
@@ -328,7 +326,7 @@ impl<'a> JobRequest<'a> {
         job.envelope.extend([",\"unique\":", value]);
         job.unique = Some(unique);
         if keeps_old_time(job) {
-            job.fields.push(("shows_due", "1".to_owned()));
+            job.shows_due = true;
         }
         Ok(())
     }
@@ -356,7 +354,7 @@ impl<'a> JobRequest<'a> {
             .and_then(|metadata| Object::parse(metadata).ok())
             .and_then(|metadata| metadata.get("test_directive").and_then(json::text));
         if let Some(directive) = directive.filter(|directive| matches!(directive.as_ref(), "quiet" | "terminate")) {
-            job.fields.push(("directive", directive.into_owned()));
+            job.directive = Some(directive.into_owned());
         }
     }
 

@@ -11,19 +11,9 @@ const KEYS_EXPECTED: &str = "an array of `type`, `queue`, `args` and `meta`";
 const CONFLICT_EXPECTED: &str = "`reject`, `replace`, `replace_except_schedule` or `ignore`";
 /// Maximum number of names in one list of a policy.
 const MOST_NAMES: usize = 64;
-
-/// Letters of the states in scripts, default states first.
-const STATES: [(State, char); 8] = [
-    (State::Available, 'v'),
-    (State::Active, 'a'),
-    (State::Scheduled, 's'),
-    (State::Retryable, 'r'),
-    (State::Pending, 'p'),
-    (State::Completed, 'c'),
-    (State::Cancelled, 'x'),
-    (State::Discarded, 'd'),
-];
-const DEFAULT_STATES: &str = "vasrp";
+/// States in which a job counts if the policy names none.
+const DEFAULT_STATES: [State; 5] =
+    [State::Available, State::Active, State::Scheduled, State::Retryable, State::Pending];
 
 /// Reaction to a job that duplicates an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +34,8 @@ impl OnConflict {
         ("use_existing", OnConflict::Ignore),
     ];
 
-    fn name(self) -> &'static str {
+    /// Returns the name on the wire.
+    pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, choice)| *choice == self).map_or("reject", |(name, _)| name)
     }
 }
@@ -56,8 +47,10 @@ pub struct Unique {
     /// inserted.
     subject: String,
     tenant_at: usize,
-    states: String,
-    period: Option<u64>,
+    /// States in which an existing job counts.
+    pub states: Vec<State>,
+    /// Time in milliseconds for which an existing job counts; `None` if it always does.
+    pub period: Option<u64>,
     pub on_conflict: OnConflict,
 }
 
@@ -108,12 +101,6 @@ impl Unique {
         text.push_str(&self.subject[self.tenant_at..]);
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
-
-    /// Encodes the policy for scripts: key, states, period in milliseconds or `-`, reaction.
-    pub fn packed(&self, tenant: Option<&str>) -> String {
-        let period = self.period.map_or_else(|| "-".to_owned(), |ms| ms.to_string());
-        format!("{} {} {period} {}", self.key(tenant), self.states, self.on_conflict.name())
-    }
 }
 
 struct UniqueReader<'a> {
@@ -134,14 +121,11 @@ impl UniqueReader<'_> {
         names.map(Some).ok_or_else(|| self.refuse(name, expected, value))
     }
 
-    fn states(&self) -> Result<String, Invalid> {
+    fn states(&self) -> Result<Vec<State>, Invalid> {
         const EXPECTED: &str = "an array of job states";
-        let Some(names) = self.names("states", EXPECTED)? else { return Ok(DEFAULT_STATES.to_owned()) };
-        let letter = |name: &String| {
-            let state = STATES.iter().find(|(state, _)| state.name() == name);
-            state.map(|(_, letter)| *letter).ok_or_else(|| self.refuse("states", EXPECTED, name))
-        };
-        names.iter().map(letter).collect()
+        let Some(names) = self.names("states", EXPECTED)? else { return Ok(DEFAULT_STATES.to_vec()) };
+        let state = |name: &String| State::from_name(name).ok_or_else(|| self.refuse("states", EXPECTED, name));
+        names.iter().map(state).collect()
     }
 
     fn subject(&self, subject: &Subject<'_>) -> Result<(String, usize), Invalid> {
@@ -260,11 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn scripts_get_it_packed() {
+    fn states_and_reaction_are_the_clients_or_the_defaults() {
         let unique = parse("{}", "[]", "{}").unwrap();
-        assert!(unique.packed(None).ends_with(" vasrp - reject"), "{}", unique.packed(None));
+        assert_eq!((unique.states.len(), unique.period, unique.on_conflict), (5, None, OnConflict::Reject));
         let text = r#"{"states":["completed","active"],"period":"PT2S","on_conflict":"use_existing"}"#;
-        assert!(parse(text, "[]", "{}").unwrap().packed(None).ends_with(" ca 2000 ignore"));
+        let unique = parse(text, "[]", "{}").unwrap();
+        assert_eq!(unique.states, [State::Completed, State::Active]);
+        assert_eq!((unique.period, unique.on_conflict), (Some(2000), OnConflict::Ignore));
     }
 
     #[test]

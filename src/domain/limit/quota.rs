@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub const MOST_CONCURRENCY: u32 = 1_000_000;
 /// Maximum number of starts per period.
 pub const MOST_STARTS: u32 = 1_000_000_000;
-/// Longest period in milliseconds. The store remembers each start for that long.
+/// Longest period in milliseconds. Each start is remembered for that long.
 pub const LONGEST_PERIOD: u64 = 31 * 86_400_000;
 /// Expected value in the error for an unreadable period.
 pub const PERIOD_EXPECTED: &str =

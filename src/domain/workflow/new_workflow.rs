@@ -18,9 +18,6 @@ pub const MOST_JOBS: usize = 1000;
 /// Names of a batch's callbacks.
 pub const CALLBACKS: [&str; 3] = ["on_complete", "on_success", "on_failure"];
 
-/// Field that marks a job that receives the results of others.
-pub(super) const INPUTS: &str = "inputs";
-
 /// Way in which the parts of a workflow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -136,7 +133,7 @@ impl NewWorkflow {
     /// Returns the jobs that start at once, because they receive no results of others.
     pub fn first_jobs(&self) -> impl Iterator<Item = &NewJob> {
         self.nodes.iter().filter_map(|node| match &node.part {
-            Part::Job(job) if !job.fields.iter().any(|(name, _)| *name == INPUTS) => Some(&**job),
+            Part::Job(job) if !job.takes_results() => Some(&**job),
             _ => None,
         })
     }

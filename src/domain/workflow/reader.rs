@@ -1,11 +1,11 @@
 //! Parser of workflows. Each part becomes a numbered node, and errors have the path of the part.
 
-use super::new_workflow::{INPUTS, MOST_LEVELS, wrong};
+use super::new_workflow::{MOST_LEVELS, wrong};
 use super::steps::Layered;
 use super::{CALLBACKS, MOST_JOBS, NewWorkflow, Node, Part, Shape};
 use crate::domain::invalid::{Invalid, Kind};
 use crate::domain::job::request::{Context, Whole, parse_part};
-use crate::domain::job::{NewJob, RequestLimits, id};
+use crate::domain::job::{NewJob, RequestLimits, WorkflowPosition, id};
 use crate::domain::json::{self, Object};
 use crate::domain::tenant_id;
 use std::collections::VecDeque;
@@ -223,11 +223,8 @@ impl WorkflowReader<'_> {
         }
         let mut job = parse_part(of.text, self.limits, &self.context, Some(self.whole))?;
         check_unique(&job, &object(body, "options")?)?;
-        job.fields.push(("workflow", self.whole.id.to_owned()));
-        job.fields.push(("node", number.to_string()));
-        if of.has_inputs {
-            job.fields.push((INPUTS, "1".to_owned()));
-        }
+        let workflow = self.whole.id.to_owned();
+        job.position = Some(WorkflowPosition { workflow, node: number, takes_results: of.has_inputs });
         Ok(job)
     }
 }

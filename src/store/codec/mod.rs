@@ -2,6 +2,7 @@
 //! `lua/lib/wire.lua`, `lua/lib/record.lua` and `lua/lib/event.lua` use separators.
 
 pub(super) mod event;
+pub(super) mod job;
 mod limits;
 mod name;
 pub(super) mod record;

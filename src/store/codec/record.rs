@@ -6,6 +6,7 @@ use crate::domain::escape::unescape;
 use crate::domain::job::request::ENVELOPE_START;
 use crate::domain::job::{Checkpoint, FailedAttempt};
 use crate::domain::job::{Record, State};
+use crate::domain::tenant_id;
 use serde_json::{Map, Value};
 
 /// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.
@@ -100,9 +101,24 @@ fn read_fixed(record: &mut Record, text: &str) -> Option<()> {
     record.kind = fields.next()?.to_owned();
     let _lane = fields.next()?;
     while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
-        record.set(name, value);
+        set(record, name, value);
     }
     Some(())
+}
+
+/// Sets an immutable field. Fields that only scripts read are ignored.
+fn set(record: &mut Record, name: &str, value: &str) {
+    match name {
+        "max" => record.max_attempts = value.parse().ok(),
+        "due" => record.due = value.parse().ok(),
+        "shows_due" => record.shows_due = true,
+        "expires" => record.expires = value.parse().ok(),
+        "shows_expires" => record.shows_expires = true,
+        "retry" => record.has_policy = true,
+        "tenant" if value != tenant_id::DEFAULT => record.tenant = Some(unescape(value)),
+        "left" => record.left = Some(value.to_owned()),
+        _ => {}
+    }
 }
 
 fn failure(text: &str) -> Option<FailedAttempt> {

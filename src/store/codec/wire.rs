@@ -1,6 +1,8 @@
 //! Texts of several values: the counterpart of `lua/lib/wire.lua`. JSON and names contain no
 //! control characters, so separators are not escaped.
 
+use crate::domain::time::At;
+
 /// Separates the values of a text.
 pub const UNIT: char = '\u{1f}';
 /// Separates texts that contain [`UNIT`].
@@ -45,6 +47,16 @@ pub fn push_field(text: &mut String, name: &str, value: &str) {
     text.push(UNIT);
     text.push_str(value);
     text.push(UNIT);
+}
+
+impl At {
+    /// Encodes the time: milliseconds, or `+` and milliseconds from now.
+    pub(in crate::store) fn argument(self) -> String {
+        match self {
+            At::Absolute(ms) => ms.to_string(),
+            At::Relative(ms) => format!("+{ms}"),
+        }
+    }
 }
 
 /// Formats pairs of values as scripts iterate over them: `first US second RS …`.

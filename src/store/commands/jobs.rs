@@ -1,14 +1,14 @@
 //! Operations on jobs: enqueue, read, cancel, activate.
 
 use super::batch::BatchCommand;
+use super::codec::job::{further_fields, lane};
 use super::codec::wire;
 use super::reply::{self, JobOutcome, JobReply};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ};
 use super::{Core, Error, Store};
-use crate::domain::escape::{escape, unescape};
+use crate::domain::escape::unescape;
 use crate::domain::job::{NewJob, Record, State};
-use crate::domain::limit::{OnLimit, Overflow};
-use crate::domain::time::At;
+use crate::domain::limit::Overflow;
 use redis::Cmd;
 use serde::Serialize;
 use std::sync::Arc;
@@ -142,66 +142,6 @@ pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
 pub(super) fn packed_words(job: &NewJob) -> String {
     let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
     wire::join_records([&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope])
-}
-
-/// Returns the fields that differ from the default, as `name US value US …`; empty for most jobs.
-fn further_fields(job: &NewJob) -> String {
-    let mut packed = String::new();
-    let mut push = |name: &str, value: &str| wire::push_field(&mut packed, name, value);
-    if let Some(plan) = &job.plan {
-        push("rule", &plan.rule);
-        push("tenant", &escape(&plan.tenant));
-        // Right after the rule and the tenant, where `lua/staging/outbox_target.lua` expects it.
-        job.push_field().iter().for_each(|text| push("push", text));
-    } else if let Some(tenant) = &job.tenant {
-        push("tenant", &escape(tenant));
-    }
-    if let Some(limit) = job.rate_limit.as_ref().filter(|limit| !limit.quota.is_empty()) {
-        push("quota", &limit.quota.packed());
-    }
-    if job.pending {
-        push("pending", "1");
-    }
-    if job.priority != 0 {
-        push("priority", &job.priority.to_string());
-    }
-    // A delay keeps its length if the clock is set back; a time of day stays as it is.
-    if matches!(job.scheduled, Some(At::Relative(_))) {
-        push("delayed", "1");
-    }
-    for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
-        time.into_iter().for_each(|at| push(name, &at.argument()));
-    }
-    // The tenant is known by now, and is part of the key.
-    job.unique.iter().for_each(|unique| push("unique", &unique.packed(job.owner())));
-    if !job.fatal.is_empty() {
-        push("fatal", &job.fatal.join(&wire::FILE.to_string()));
-    }
-    job.fields.iter().for_each(|(name, value)| push(name, value));
-    packed
-}
-
-/// Returns the job's lane within its queue, as far as the job's own fields decide it.
-/// `lua/queue/lane.lua` documents the names.
-fn lane(job: &NewJob) -> String {
-    let mut lane = format!("p{}", job.priority);
-    let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
-    let limit = job.rate_limit.as_ref();
-    if let Some(limit) = limit.filter(|limit| limit.key.is_some()) {
-        push("k", &limit.key_of(job.owner(), &job.queue, &job.kind).stored());
-    }
-    if let Some(key) = &job.type_limit {
-        push("y", &key.stored());
-    }
-    match limit.map(|limit| limit.on_limit) {
-        Some(OnLimit::Reschedule) => push("o", "r"),
-        Some(OnLimit::Drop) => push("o", "d"),
-        Some(OnLimit::Wait) | None => {}
-    }
-    if let Some(tenant) = job.tenant.as_deref().filter(|_| job.apart && job.plan.is_none()) {
-        push("b", &escape(tenant));
-    }
-    lane
 }
 
 /// Parses the reply to a command that stores jobs, for one request.

@@ -12,8 +12,10 @@ use serde_json::Value;
 async fn slot(env: &LimitsEnv, id: &str) -> i64 {
     let job = env.client.job(id).await;
     assert_eq!(job["state"], "scheduled", "{job}");
-    let at = At::parse(job["scheduled_at"].as_str().unwrap()).unwrap();
-    at.argument().parse::<i64>().unwrap() - NOON
+    match At::parse(job["scheduled_at"].as_str().unwrap()) {
+        Some(At::Absolute(at)) => at - NOON,
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn slots(env: &LimitsEnv, ids: &[String]) -> Vec<i64> {

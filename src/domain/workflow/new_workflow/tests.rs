@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::job::WorkflowPosition;
 
 const JOB: &str = r#"{"type":"a.b","args":[1.0]}"#;
 
@@ -11,7 +12,7 @@ fn read(text: &str) -> Result<NewWorkflow, Invalid> {
 fn outline(workflow: &NewWorkflow) -> Vec<String> {
     let describe = |node: &Node| {
         let rest = match &node.part {
-            Part::Job(job) if job.fields.iter().any(|(name, _)| *name == INPUTS) => "*".to_owned(),
+            Part::Job(job) if job.takes_results() => "*".to_owned(),
             Part::Job(_) => String::new(),
             Part::Many { shape, first, parts, callbacks } => {
                 format!(" {} {first}+{parts}+{callbacks}", shape.name())
@@ -41,7 +42,7 @@ fn a_job_knows_its_place_and_keeps_its_text() {
     let (job, path) = workflow.jobs_mut().next().expect("a job");
     assert_eq!((job.args(), path), (r#"[1.0, {"x":1,"x":2}]"#, "jobs[0]"));
     assert!(job.envelope.ends_with(&format!(r#","y":1e400,"workflow_id":"{id}""#)), "{}", job.envelope);
-    assert_eq!(job.fields, [("workflow", id), ("node", "1".to_owned())]);
+    assert_eq!(job.position, Some(WorkflowPosition { workflow: id, node: 1, takes_results: false }));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 --                           payload US payload …`
 -- finished:forwarded  zset  jobs handed over whose records are kept, by time
 --
--- Field `push` of a staged job is `keep,first,length,template`, built by `src/domain/job/foreign.rs`:
+-- Field `push` of a staged job is `keep,first,length,template`, built by `src/store/codec/job.rs`:
 --   keep           what is kept of the job: `d` nothing; `k` its record; `a` its record with
 --                  `push`, because the other system may reject it (`commands/take_back`)
 --   first, length  position of the args in the envelope, and their length
