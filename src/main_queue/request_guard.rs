@@ -126,7 +126,7 @@ impl RequestGuard {
         };
         json!({
             "state": state,
-            "breaker": breaker.as_str(),
+            "breaker": breaker.name(),
             "retry_after_ms": busy_ms,
             "error": memory.trouble.as_ref().map(|error| json!({"kind": error.kind.name(), "message": error.text})),
             "errors_total": memory.errors,

@@ -62,7 +62,7 @@ impl WebhookReporter {
 
     fn judge(&mut self, answer: &WebhookAnswer) -> Condition {
         let outcome = match answer {
-            Err(error) => return Condition::Failed { kind: error.kind.as_str(), error: error.text.clone() },
+            Err(error) => return Condition::Failed { kind: error.kind.name(), error: error.text.clone() },
             Ok(outcome) => outcome,
         };
         if let Some(error) = outcome.complaint() {

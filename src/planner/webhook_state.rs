@@ -22,7 +22,7 @@ impl WebhookState {
             "failing_since": status.failing_since.map(rfc3339),
             "last_error": status.last_error,
             "fallback": self.fallback.map(Fallback::name),
-            "breaker": status.breaker.as_str(),
+            "breaker": status.breaker.name(),
             "next_attempt_at": status.next_attempt_at.map(rfc3339),
         })
     }

@@ -52,7 +52,7 @@ pub enum Pass {
 
 impl BreakerState {
     /// Returns the name used in statistics.
-    pub fn as_str(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             BreakerState::Closed => "closed",
             BreakerState::Open => "open",

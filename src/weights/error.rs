@@ -30,7 +30,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the name used in metrics, statistics and events.
-    pub fn as_str(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             ErrorKind::Timeout => "timeout",
             ErrorKind::Unreachable => "unreachable",

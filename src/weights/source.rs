@@ -70,13 +70,13 @@ impl WebhookSource {
     pub async fn ask(&self, ask: Ask) -> WebhookAnswer {
         let now_ms = self.clock.now_ms();
         let pass =
-            self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
+            self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.name()))?;
         let pending = PendingRequest { source: self, pass: Some(pass) };
         let started = Instant::now();
         let answer = self.webhook.ask(&ask, now_ms).await;
         let (outcome, invalid) = match &answer {
             Ok(outcome) => ("ok", outcome.invalid_total),
-            Err(error) => (error.kind.as_str(), 0),
+            Err(error) => (error.kind.name(), 0),
         };
         self.metrics.observe(&self.rule, outcome, started.elapsed(), invalid);
         pending.finish(&answer);

@@ -151,7 +151,7 @@ async fn each_kind_of_invalid_response_has_its_error() {
         assert!(found == kind && text.contains(reported), "{found:?} {text}");
         let status = asker.source.status();
         assert_eq!((status.last_success_at, status.errors_total, status.last_error), (None, 1, Some(text)));
-        let line = format!(r#"fairgate_weights_requests_total{{rule="reports",outcome="{}"}} 1"#, kind.as_str());
+        let line = format!(r#"fairgate_weights_requests_total{{rule="reports",outcome="{}"}} 1"#, kind.name());
         assert!(
             asker.metrics.encode(Format::Text).contains(&line),
             "{line} is missing in\n{}",

@@ -17,14 +17,43 @@ pub struct Failure {
     pub error: String,
     /// Type, code and error class, to compare with `non_retryable_errors`.
     pub classes: Vec<String>,
-    /// Verdict of the handler: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
-    pub verdict: &'static str,
+    /// Decision of the handler, if it made one.
+    pub verdict: Option<FailureVerdict>,
     pub retryable: bool,
     /// Message as a JSON string.
     pub message: String,
     /// Time until which the limit of the job's key is to be held, in milliseconds since the epoch:
     /// an external rate limit that the worker ran into.
     pub hold_until: Option<i64>,
+}
+
+/// Decision of a handler about its failed job, sent as the code of the error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureVerdict {
+    Retry,
+    Discard,
+    DeadLetter,
+    Fail,
+}
+
+impl FailureVerdict {
+    const ALL: [FailureVerdict; 4] =
+        [FailureVerdict::Retry, FailureVerdict::Discard, FailureVerdict::DeadLetter, FailureVerdict::Fail];
+
+    /// Returns the name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureVerdict::Retry => "RETRY",
+            FailureVerdict::Discard => "DISCARD",
+            FailureVerdict::DeadLetter => "DEAD_LETTER",
+            FailureVerdict::Fail => "FAIL",
+        }
+    }
+
+    /// Parses the name of a verdict.
+    pub fn from_name(name: &str) -> Option<FailureVerdict> {
+        FailureVerdict::ALL.into_iter().find(|verdict| verdict.name() == name)
+    }
 }
 
 impl Failure {
@@ -51,8 +80,8 @@ impl Failure {
                 _ => return Err(Invalid::field(format!("{field}.rate_limit_until"), time::ABSOLUTE_EXPECTED, value)),
             },
         };
-        let verdict = code.as_deref().and_then(verdict).unwrap_or("");
-        let code = code.filter(|_| verdict.is_empty()).unwrap_or_else(|| "handler_error".to_owned());
+        let verdict = code.as_deref().and_then(FailureVerdict::from_name);
+        let code = code.filter(|_| verdict.is_none()).unwrap_or_else(|| "handler_error".to_owned());
         let class = class(object.get("details"));
         let kind = kind.or_else(|| class.clone()).unwrap_or_else(|| code.clone());
         let mut message = message.unwrap_or_else(|| "unspecified".to_owned());
@@ -89,10 +118,6 @@ impl Failure {
     }
 }
 
-fn verdict(code: &str) -> Option<&'static str> {
-    ["RETRY", "DISCARD", "DEAD_LETTER", "FAIL"].into_iter().find(|known| *known == code)
-}
-
 fn class(details: Option<&str>) -> Option<String> {
     let details = Object::parse(details?).ok()?;
     json::text(details.get("error_class")?).map(Into::into)
@@ -117,7 +142,18 @@ mod tests {
         assert!(!http.retryable);
 
         let retry = parse(r#"{"type":"T","message":"m","code":"DEAD_LETTER"}"#);
-        assert_eq!((retry.verdict, retry.classes), ("DEAD_LETTER", vec!["T".to_owned(), "handler_error".to_owned()]));
+        assert_eq!(
+            (retry.verdict, retry.classes),
+            (Some(FailureVerdict::DeadLetter), vec!["T".to_owned(), "handler_error".to_owned()])
+        );
+    }
+
+    #[test]
+    fn verdicts_are_read_as_they_are_written() {
+        for verdict in FailureVerdict::ALL {
+            assert_eq!(FailureVerdict::from_name(verdict.name()), Some(verdict));
+        }
+        assert_eq!(FailureVerdict::from_name("retry"), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub mod trace;
 mod unique;
 
 pub use ancestor::{Ancestor, Origin};
-pub use failure::Failure;
+pub use failure::{Failure, FailureVerdict};
 pub use foreign::{Keeps, Outward};
 pub use new_job::{NewJob, Timeouts, WorkflowPosition};
 pub use planned::{Planned, queue_of};

@@ -6,7 +6,7 @@ use super::reply::{self, JobOutcome};
 use super::script::{ACK, NACK};
 use super::{Core, Error, Store};
 use crate::domain::escape::escape;
-use crate::domain::job::{Failure, id};
+use crate::domain::job::{Failure, FailureVerdict, id};
 use crate::domain::tenant::Scope;
 use redis::Cmd;
 use std::sync::Arc;
@@ -97,7 +97,10 @@ fn push_nack(command: &mut Cmd, Scoped { answer: nack, scope }: &Scoped<Nack>, o
     let failure = &nack.failure;
     command.arg(&nack.job_id).arg(worker_word(scope, nack.worker.as_deref())).arg(op).arg(scope.word());
     command.arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
-    command.arg(wire::join(&failure.classes)).arg(failure.verdict).arg(u8::from(failure.retryable));
+    command
+        .arg(wire::join(&failure.classes))
+        .arg(failure.verdict.map_or("", FailureVerdict::name))
+        .arg(u8::from(failure.retryable));
     command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
 }
 
