@@ -64,13 +64,13 @@ end
 -- The tenant's limit on active jobs changed: makes dispatch check it from now on, and examines the
 -- lanes that wait for it.
 local function limit_changed(name)
-  local before = ctx.allowed
-  if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end
-  if name == '_default' and not find(ctx.allowed, 'd', 1, true) then
-    ctx.allowed = ctx.allowed .. 'd'
+  local before = ctx.tenant_limits
+  if not find(ctx.tenant_limits, 'c', 1, true) then ctx.tenant_limits = ctx.tenant_limits .. 'c' end
+  if name == '_default' and not find(ctx.tenant_limits, 'd', 1, true) then
+    ctx.tenant_limits = ctx.tenant_limits .. 'd'
     start_counting_default()
   end
-  if ctx.allowed ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.allowed, 'limits', '1') end
+  if ctx.tenant_limits ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.tenant_limits, 'limits', '1') end
   call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `dispatch/reshard`
   call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. name)
 end

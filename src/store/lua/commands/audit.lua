@@ -189,7 +189,7 @@ local function check_tenants()
   for _, name in ipairs(call('HKEYS', ctx.prefix .. 'tenants')) do
     if name ~= '*' then real[name] = real[name] or {} end
   end
-  if not find(ctx.allowed, 'd', 1, true) then real._default = nil end
+  if not find(ctx.tenant_limits, 'd', 1, true) then real._default = nil end
   local names = {}
   for name in pairs(real) do names[#names + 1] = name end
   table.sort(names)

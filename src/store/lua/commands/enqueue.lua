@@ -19,7 +19,7 @@ local FIRST = 10
 
 local function run()
   local answers, at, requests = {}, FIRST, tonumber(ctx.args[9])
-  if find(ctx.allowed, 'e', 1, true) then enqueue_limits.open_accounts(at, requests, WORDS) end
+  if find(ctx.tenant_limits, 'e', 1, true) then enqueue_limits.open_accounts(at, requests, WORDS) end
   for request = 1, requests do answers[request], at = enqueue_request(at) end
   register_queues()
   commit()

@@ -52,7 +52,7 @@ local strategy -- `dispatch/simple` or `dispatch/policy`
 -- need more.
 local function strategy_for(requests)
   local state = ctx.state
-  if state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(ctx.allowed, 'c', 1, true) then return policy end
+  if state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(ctx.tenant_limits, 'c', 1, true) then return policy end
   for index = 1, #requests do
     local request = requests[index]
     if request.pool ~= '' or request.how ~= '' or request.tenant ~= '' then return policy end

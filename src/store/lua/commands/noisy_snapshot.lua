@@ -66,7 +66,7 @@ end
 -- Returns the jobs of the default tenant by state. If they are not counted, which would cost each
 -- enqueue, they are computed from the counts of queues.
 local function jobs_of_default()
-  if find(ctx.allowed, 'd', 1, true) then return jobs_of(call('HGET', ctx.prefix .. 'tenants', '_default')) end
+  if find(ctx.tenant_limits, 'd', 1, true) then return jobs_of(call('HGET', ctx.prefix .. 'tenants', '_default')) end
   local queues = call('HLEN', ctx.prefix .. 'queues') <= MOST_QUEUES and call('HKEYS', ctx.prefix .. 'queues') or call('ZRANGE', lane.LIVE, 0, MOST_QUEUES - 1)
   return jobs_of(nil, unpack(default_jobs(queues)))
 end

@@ -47,7 +47,7 @@ end
 
 -- Starts to count the default tenant's jobs.
 local function count_default()
-  if find(ctx.allowed, 'd', 1, true) then return end
+  if find(ctx.tenant_limits, 'd', 1, true) then return end
   letters = letters .. 'd'
   start_counting_default()
 end
@@ -68,7 +68,7 @@ end
 
 -- Stores the letters and the version. Letters are never removed: jobs that need them may be active.
 local function finish()
-  local all = ctx.allowed
+  local all = ctx.tenant_limits
   for letter in string.gmatch(letters, '.') do
     if not find(all, letter, 1, true) then all = all .. letter end
   end

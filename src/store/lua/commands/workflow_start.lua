@@ -72,7 +72,7 @@ local function run()
   local words, jobs = workflows.first_jobs(workflow, words_of)
   local full = version ~= '' and over_bound(words, 1, #jobs)
   local enter
-  if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
+  if not full and find(ctx.tenant_limits, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
   if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
   if full then
     enqueue_limits.undo_count()

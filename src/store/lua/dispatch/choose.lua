@@ -46,7 +46,7 @@ local function ready_read(source, names)
   if #names == 2 and string.byte(names[1]) == 64 then -- @, a level
     return {{name = names[1], start = tonumber(names[2])}}
   end
-  if find(ctx.allowed, 'c', 1, true) then -- reads the quotas of all tenants at once
+  if find(ctx.tenant_limits, 'c', 1, true) then -- reads the quotas of all tenants at once
     local owners = {}
     for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
     if #owners > 0 then tenants_open(owners) end

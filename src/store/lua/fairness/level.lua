@@ -110,7 +110,7 @@ end
 
 on_begin(function()
   types, is_shared, has_type_limits = nil, find(ctx.state.policy, '[fo]'), find(ctx.state.policy, 't', 1, true)
-  is_unset = not is_shared and not find(ctx.allowed, 'c', 1, true)
+  is_unset = not is_shared and not find(ctx.tenant_limits, 'c', 1, true)
 end)
 
 -- Returns the lane for which a job was enqueued, adapted to the present limits of types.

@@ -3,15 +3,26 @@
 --
 --   CHANGING RS FIXED RS envelope
 --
--- CHANGING  the fields below, separated by US, empty if unset. `marks` are letters: f has failures,
---           e the last failure still counts, r has a result, d dead letter, x expired, s staged,
---           l postponed by a limit, p reported progress, k has a checkpoint, c cancelled with its
---           workflow while it ran, h handed over to another system
+-- CHANGING  the fields below, separated by US, empty if unset
 -- FIXED     queue US type US lane US, then further fields as pairs of name and value (`lib/wire`)
 -- envelope  the client's JSON text, which scripts never decode (cjson would change `[]` and large
 --           integers); empty if it is stored under `env:ID`
 --
--- `src/store/codec/record.rs` reads the same format, and a test compares the lists of fields.
+-- Changing fields whose names do not say enough; times are in ms:
+--   op           id of the last answer, so that a repeated one is recognized
+--   period       visibility timeout that the fetch asked for
+--   stalled_at   time at which the job fails unless its worker sends a heartbeat
+--   retry_delay  delay before the next attempt; `next_retry` is its time
+--   activated    time at which a pending job was activated by a client
+--   marks        letters: f has failures, e the last failure still counts, r has a result, d dead
+--                letter, x expired, s staged, l postponed by a limit, p reported progress, k has a
+--                checkpoint, c cancelled with its workflow while it ran, h handed over to another
+--                system
+--
+-- `src/store/codec/record.rs` reads the same format, and a test compares the lists of fields. A new
+-- changing field needs a place in CHANGING, `decode`, `encode` and `new` here, and in CHANGING and
+-- `read_changing` there; a member of jobs in answers also needs `src/domain/job/record.rs`,
+-- `src/domain/job/members.rs` and `src/api/openapi/job_schemas.rs`.
 
 local number = require('lib/number')
 local wire = require('lib/wire')

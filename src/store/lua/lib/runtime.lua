@@ -79,7 +79,7 @@ local function begin(keys, args)
   for place = 1, #words, 2 do state[words[place]] = words[place + 1] end
   ctx.state, ctx.seq, ctx.events = state, tonumber(state.seq) or 0, tonumber(state.events) or 0
   begin_clock()
-  ctx.log, ctx.counts, ctx.allowed = {}, {}, state.tenants or ''
+  ctx.log, ctx.counts, ctx.tenant_limits = {}, {}, state.tenants or ''
 end
 
 -- Returns the phases in which a command writes, in their order.

@@ -40,7 +40,7 @@ local now -- on the steady clock, as all times in windows
 
 on_begin(function()
   M.tenants = {}
-  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
+  if not find(ctx.tenant_limits, 'e', 1, true) then return end -- no tenant is limited
   now = ctx.steady
   M.rooms, M.counted = {}, {}
   quotas, texts, windows = {}, {}, {}

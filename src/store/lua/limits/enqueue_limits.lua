@@ -31,7 +31,7 @@ local checked_windows, exceeded_soft
 
 on_begin(function()
   charged_size = 0
-  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
+  if not find(ctx.tenant_limits, 'e', 1, true) then return end -- no tenant is limited
   account_of, charged, checked_windows, exceeded_soft, accounts.rooms[IN_FULL] = {}, {}, {}, nil, -1
 end)
 
@@ -39,7 +39,7 @@ end)
 local function tenant_in(more)
   local name = fields(more).tenant
   if name and name ~= '_default' then return name end
-  return find(ctx.allowed, 'd', 1, true) and '_default' or nil
+  return find(ctx.tenant_limits, 'd', 1, true) and '_default' or nil
 end
 
 -- Returns the further fields of a job that names only its tenant. Accounts are found by this text.

@@ -24,7 +24,7 @@ local bucket_texts -- by number of enqueues at this time: the text of their buck
 local now, now_text -- on the steady clock, as all times in windows
 
 on_begin(function()
-  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
+  if not find(ctx.tenant_limits, 'e', 1, true) then return end -- no tenant is limited
   now, now_text, bucket_texts = ctx.steady, int(ctx.steady), {}
 end)
 

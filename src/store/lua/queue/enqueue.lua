@@ -145,7 +145,7 @@ end
 local limits_enqueues -- true if tenants have limits on what they enqueue
 
 on_begin(function()
-  limits_enqueues = find(ctx.allowed, 'e', 1, true)
+  limits_enqueues = find(ctx.tenant_limits, 'e', 1, true)
 end)
 
 -- Changes the priority of a new job by the boost of its tenant.
@@ -163,7 +163,7 @@ local function store(op, words, at)
   local more, envelope = words[at + 5], words[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0, tenant = nil, rule = nil, priority = nil, seq = nil}
   if more ~= '' then more = take_fields(job, more) end
-  if ctx.allowed ~= '' then lane, priority, more = apply_boost(job, lane, priority, more) end
+  if ctx.tenant_limits ~= '' then lane, priority, more = apply_boost(job, lane, priority, more) end
   if job.unique then
     local existing
     more, existing = unique.claim(job, more)

@@ -9,7 +9,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, int, stamp = runtime.on_begin, runtime.emit, runtime.int, runtime.stamp
-local did = activity.count_attempts
+local count_attempts = activity.count_attempts
 local job_make_available, job_move, job_save = job_module.make_available, job_module.move, job_module.save
 local job_wait, lease_release, mark = job_module.wait, job_module.lease_release, job_module.mark
 local job_finish = finish.job_finish
@@ -78,7 +78,7 @@ end
 -- retryable
 local function job_fail(job, failure)
   record_failure(job, failure.entry)
-  did(job.tenant, 'f', 1)
+  count_attempts(job.tenant, 'f', 1)
   local ran_ms = ctx.now - tonumber(job.started)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"duration_ms":' .. ran_ms .. ',"error":' .. failure.error)
 
@@ -113,7 +113,7 @@ local function job_abandoned(job, kind, message)
   local failure = server_failure(kind, message)
   if job.attempt >= max_attempts(job) then return job_fail(job, failure) end
   record_failure(job, failure.entry)
-  did(job.tenant, 'f', 1)
+  count_attempts(job.tenant, 'f', 1)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"error":' .. failure.error)
   job.started = ''
   job_make_available(job, true)

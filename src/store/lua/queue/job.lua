@@ -197,7 +197,7 @@ local function slots_release(id, queue, lane, tenant, pool)
       end
     end
   end
-  if ctx.allowed ~= '' and find(ctx.allowed, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
+  if ctx.tenant_limits ~= '' and find(ctx.tenant_limits, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
   if ctx.state.limits and is_limited(queue) then
     free_slot('#' .. queue)
     signal('ready ' .. queue)

@@ -98,7 +98,7 @@ end
 
 -- Returns the key of a limit as people read it. Keys of clients begin with a letter or a digit, or
 -- with `@TENANT/` if a tenant owns them, and partitions of a key end in `|scope=name`. The server
--- owns the keys `#QUEUE`, `~TYPE`, `+TENANT:QUEUE` and `!TENANT` (`src/job/limit_key.rs`).
+-- owns the keys `#QUEUE`, `~TYPE`, `+TENANT:QUEUE` and `!TENANT` (`src/store/codec/limits.rs`).
 local function limit_label(key)
   local owner, sign, name = match(key, '^(@?[^/]*/?)([#~+])(.*)$')
   if not sign or owner ~= '' and not find(owner, '^@.*/$') then return key end
@@ -132,7 +132,7 @@ end
 
 -- Returns the keys of all limits of a lane. Callers must not change the list.
 local function lane_limits(queue, lane)
-  if not find(ctx.allowed, 'c', 1, true) then return limits_named(queue, lane) end
+  if not find(ctx.tenant_limits, 'c', 1, true) then return limits_named(queue, lane) end
   local name = queue .. ';' .. lane
   local keys = known_limits()[name]
   if not keys then

@@ -1,5 +1,5 @@
 -- Records the activity of tenants for statistics, as the last record of the call's events.
--- `store/activity.rs` adds it up. Adding up in Lua would cost an enqueue 40 % more, and a Redis
+-- `src/store/commands/activity.rs` adds it up. Adding up in Lua would cost an enqueue 40 % more, and a Redis
 -- command of its own 7 %.
 --
 -- The record is SUB, then `tenant GS kind GS number GS more` for each entry, separated by FS:

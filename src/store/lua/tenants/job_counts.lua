@@ -21,7 +21,7 @@ local changes -- by place in the text, then by tenant: changes of this call
 local stored -- by tenant: its value in `tenants`
 
 on_begin(function()
-  counts_default, stored = string.find(ctx.allowed, 'd', 1, true), {}
+  counts_default, stored = string.find(ctx.tenant_limits, 'd', 1, true), {}
   if has_changes ~= false then has_changes, changes = false, {{}, {}, {}, {}, {}} end
 end)
 

@@ -39,8 +39,8 @@ local has_tiers, has_own, is_capped, is_boosted
 local sub = string.sub
 
 on_begin(function()
-  has_tiers, has_own = false, find(ctx.allowed, 'o', 1, true)
-  is_capped, is_boosted = find(ctx.allowed, 'c', 1, true), find(ctx.allowed, 'b', 1, true)
+  has_tiers, has_own = false, find(ctx.tenant_limits, 'o', 1, true)
+  is_capped, is_boosted = find(ctx.tenant_limits, 'c', 1, true), find(ctx.tenant_limits, 'b', 1, true)
 end)
 
 -- Remembered between calls: many tenants have the same quota.
@@ -102,7 +102,7 @@ end
 
 -- Returns the quota of a tenant; any field may be missing.
 local function tenant_quota(name)
-  if ctx.allowed == '' or ctx.allowed == 'd' then return NONE end
+  if ctx.tenant_limits == '' or ctx.tenant_limits == 'd' then return NONE end
   if not has_own then
     if not has_tiers then tenants_open() end
     return tier_of(name)
