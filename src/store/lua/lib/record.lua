@@ -13,7 +13,6 @@
 --   period       visibility timeout that the fetch asked for
 --   stalled_at   time at which the job fails unless its worker sends a heartbeat
 --   retry_delay  delay before the next attempt; `next_retry` is its time
---   activated    time at which a pending job was activated by a client
 --   marks        letters: f has failures, e the last failure still counts, r has a result, d dead
 --                letter, x expired, s staged, l postponed by a limit, p reported progress, k has a
 --                checkpoint, c cancelled with its workflow while it ran, h handed over to another
