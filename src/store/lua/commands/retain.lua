@@ -137,7 +137,7 @@ end
 local function forget_queue(queue)
   call('UNLINK', ctx.prefix .. 'counts:' .. queue)
   for _, name in ipairs({'queues', 'idle', 'bounds:reported'}) do call('HDEL', ctx.prefix .. name, queue) end
-  for _, field in ipairs({'mark ', 'dry ', 'levels '}) do call('HDEL', ctx.prefix .. 'low_water', field .. queue) end
+  for _, field in ipairs({'mark ', 'dry ', 'fair_queues '}) do call('HDEL', ctx.prefix .. 'low_water', field .. queue) end
   call('SREM', ctx.prefix .. 'limited', queue)
   call('ZREM', ctx.prefix .. 'starved', queue)
 end

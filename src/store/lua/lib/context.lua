@@ -12,7 +12,7 @@
 -- events    number of events emitted so far
 -- log       the events of this call
 -- counts    changes of job counts, by queue and state
--- tenant_limits  letters for the kinds of limits that tenants have (`tenants/quotas`)
+-- tenant_limits  letters for the kinds of settings that tenants have (`tenants/quotas`)
 
 return {
   prefix = nil, args = nil, settings = nil, call = 0, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,

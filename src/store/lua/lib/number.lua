@@ -2,8 +2,8 @@
 --
 -- Numbers are passed to Redis as text made with `%d`. Redis and Lua would format them as floating
 -- point, at several times the cost, and most commands carry a time, a score or a sequence. Small
--- numbers, most of them counts, are formatted in advance. Jobs of a call often have the same times and
--- settings, so the last text and the last numbers are kept.
+-- numbers, most of them counts, are formatted in advance. Jobs of a call often have the same times
+-- and settings, so the last text and the last numbers are kept.
 
 local format = string.format
 local SMALL = {}

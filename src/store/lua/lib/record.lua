@@ -12,6 +12,7 @@
 --   op           id of the last answer, so that a repeated one is recognized
 --   period       visibility timeout that the fetch asked for
 --   stalled_at   time at which the job fails unless its worker sends a heartbeat
+--   activated    time at which a client activated the pending job
 --   retry_delay  delay before the next attempt; `next_retry` is its time
 --   marks        letters: f has failures, e the last failure still counts, r has a result, d dead
 --                letter, x expired, s staged, l postponed by a limit, p reported progress, k has a

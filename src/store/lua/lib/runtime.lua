@@ -102,11 +102,11 @@ local function run(command, keys, args)
   return command.handle()
 end
 
--- A call handles items, such as the requests of a group; `item` is the number of the current one. If
--- an item fails (`guarded`), what it counted and gathered is reverted.
+-- A call handles items, such as the requests of a group; `item` is the number of the current one.
+-- If an item fails (`guarded`), what it counted and gathered is reverted.
 local item
 
--- Changes to counts are deferred, and those with the same kind and key in a row are summed, because
+-- Changes to counts are deferred, and those of a kind with the same key in a row are summed, because
 -- most jobs of a call change the same counts. Later the applier of their kind applies them:
 -- `applier(key, first, second, third, by, more)`. A key has up to four parts, a change two numbers.
 local deferred -- all entries

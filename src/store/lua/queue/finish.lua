@@ -39,7 +39,7 @@ on_begin(function()
 end)
 
 -- By mark: the key that a job with this mark has.
-local MARKED_KEYS = {f = 'err:', r = 'res:', p = 'prog:', k = 'chk:'}
+local MARKED_KEYS = {f = 'err:', p = 'prog:', k = 'chk:'}
 
 local function keys_expire(job, keep_ms)
   for letter, key in pairs(MARKED_KEYS) do
@@ -59,7 +59,11 @@ local function job_finish(job, state, dead)
   -- A call that is sent again because its reply was lost must still find the job.
   local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
   if job.unique then unique_set.release(job, state, keep_ms) end
-  if job.result then call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms) end
+  if job.result then
+    call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms)
+  elseif marked(job, 'r') then
+    call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms)
+  end
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
   if job.marks ~= '' then keys_expire(job, keep_ms) end
   if job.workflow then M.advance_workflow(job, state, keep_ms) end

@@ -72,7 +72,7 @@ local function mark(job, letter)
 end
 
 local function unmark(job, letter)
-  if job.marks ~= '' then job.marks = job.marks ~= letter and string.gsub(job.marks, letter, '') or '' end
+  if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
 end
 
 -- Returns all that Rust needs to show a job: its record and, if they exist, failures, result,
@@ -109,9 +109,8 @@ end
 -- Schedules the next change of a waiting job: the time `at`, or its expiry. Does nothing if there
 -- is neither.
 local function job_wait(job, at)
-  if not (at or job.expires or job.ttl or job.total) then return end -- most jobs
-  local next_change = lower(at, job_expiry(job))
-  if next_change then gather('ZADD', M.DUE, int(next_change), job.id) end
+  local expiry = job_expiry(job)
+  if at or expiry then gather('ZADD', M.DUE, int(lower(at, expiry)), job.id) end
 end
 
 -- Puts an available job into its lane. It gets a new sequence and so goes to the end of the queue,
@@ -186,7 +185,7 @@ end
 -- Frees the slots that a lease takes under limits and in its pool.
 local function slots_release(id, queue, lane, tenant, pool)
   if pool ~= '' then pool_leave(pool, id) end
-  if ctx.state.policy ~= '' and find(ctx.state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
+  if find(ctx.state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
   if find(lane, ';', 1, true) then
     local keys = lane_limits(queue, lane)
     for place = 1, #keys do
@@ -197,8 +196,8 @@ local function slots_release(id, queue, lane, tenant, pool)
       end
     end
   end
-  if ctx.tenant_limits ~= '' and find(ctx.tenant_limits, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
-  if ctx.state.limits and is_limited(queue) then
+  if find(ctx.tenant_limits, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
+  if is_limited(queue) then
     free_slot('#' .. queue)
     signal('ready ' .. queue)
   end

@@ -1,7 +1,8 @@
 -- The jobs that each worker holds.
 --
--- key   type  meaning
--- worker_jobs  zset  `worker US id` of active jobs, all with score 0, read by lexical range of the worker
+-- key          type  meaning
+-- worker_jobs  zset  `worker US id` of active jobs, all with score 0, read by lexical range of the
+--                    worker
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')

@@ -89,14 +89,15 @@ end
 
 local function staging_flushed(fair, has_begun, has_ended)
   if has_ended then
-    -- Other rules may have jobs staged for the same queue, so rules are counted.
-    if call('HINCRBY', ctx.prefix .. 'low_water', 'levels ' .. fair.queue, '-1') <= 0 then
-      call('HDEL', ctx.prefix .. 'low_water', 'mark ' .. fair.queue, 'dry ' .. fair.queue, 'levels ' .. fair.queue)
+    -- Other rules and priorities may have jobs staged for the same queue, so their fair queues are
+    -- counted.
+    if call('HINCRBY', ctx.prefix .. 'low_water', 'fair_queues ' .. fair.queue, '-1') <= 0 then
+      call('HDEL', ctx.prefix .. 'low_water', 'mark ' .. fair.queue, 'dry ' .. fair.queue, 'fair_queues ' .. fair.queue)
     end
     call('HINCRBY', ctx.prefix .. 'state', 'staged', '-1')
   elseif has_begun then
     call('HINCRBY', ctx.prefix .. 'state', 'staged', '1')
-    call('HINCRBY', ctx.prefix .. 'low_water', 'levels ' .. fair.queue, '1')
+    call('HINCRBY', ctx.prefix .. 'low_water', 'fair_queues ' .. fair.queue, '1')
     call('HSETNX', ctx.prefix .. 'low_water', 'mark ' .. fair.queue, '0')
   end
   -- If tenants waited before, rounds run already. The first tenant of unknown weight still needs a

@@ -5,9 +5,9 @@
 -- low_water      hash  by main queue Q: see below
 --
 -- Fields of `low_water`:
---   mark Q    depth below which a planner wants a signal
---   dry Q     time since when workers find Q empty although jobs are staged for it
---   levels Q  number of rules with tenants that wait for Q
+--   mark Q         depth below which a planner wants a signal
+--   dry Q          time since when workers find Q empty although jobs are staged for it
+--   fair_queues Q  number of fair queues, of all rules and priorities, with tenants that wait for Q
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')

@@ -1,6 +1,6 @@
 -- Records the activity of tenants for statistics, as the last record of the call's events.
--- `src/store/commands/activity.rs` adds it up. Adding up in Lua would cost an enqueue 40 % more, and a Redis
--- command of its own 7 %.
+-- `src/store/commands/activity.rs` adds it up. Adding up in Lua would cost an enqueue 40 % more, and
+-- a Redis command of its own 7 %.
 --
 -- The record is SUB, then `tenant GS kind GS number GS more` for each entry, separated by FS:
 --   s  number of jobs stored, and of requests that brought them
@@ -57,8 +57,8 @@ appliers.stored = function(queue, state, of, _, jobs, pushes)
   if is_counted then add(of, 's', jobs, pushes) end
 end
 
--- Counts a stored job, or a staged one if its state is `staged`. `pushes` is 1 for the first job of a
--- tenant in a request, otherwise 0.
+-- Counts a stored job, or a staged one if its state is `staged`. `pushes` is 1 for the first job of
+-- a tenant in a request, otherwise 0.
 local function count_stored(queue, state, of, pushes)
   defer('stored', queue, state, of, nil, 1, pushes)
 end
