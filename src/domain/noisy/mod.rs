@@ -1,4 +1,4 @@
-//! Noisy neighbours: tenants whose load harms others. Pure, like the rest of `fairness`.
+//! Noisy neighbours: tenants whose load harms others. Pure, like the rest of `domain`.
 //! [`Snapshot::detect`] turns figures into detections, [`decide`] turns detections into throttles.
 
 mod detector;
