@@ -11,7 +11,7 @@ use fairgate::enqueue::EnqueueService;
 use fairgate::main_queue::MainQueues;
 use fairgate::rules::Rulebook;
 use fairgate::store::embedded::{self, PrivateRedis};
-use fairgate::store::{Address, Enqueued, Options, Store};
+use fairgate::store::{Address, Enqueued, OlderData, Options, Store};
 use fairgate::telemetry::Metrics;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::iter;
@@ -60,6 +60,7 @@ impl Fixture {
             wait_replicas_timeout: Duration::from_secs(1),
             clock: Clock::System,
             settings: app::settings(&config),
+            older_data: OlderData::Refuse,
         };
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         let store = Store::open(options, metrics.store.clone(), &TaskTracker::new(), stop.clone())?;

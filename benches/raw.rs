@@ -67,6 +67,7 @@ impl Command {
             wait_replicas_timeout: Duration::from_secs(1),
             clock: Clock::System,
             settings: store::Settings::default(),
+            older_data: store::OlderData::Refuse,
         };
         let stop = CancellationToken::new();
         let store = store::Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;

@@ -15,7 +15,7 @@ use crate::rules::Rulebook;
 use crate::shadow::ShadowScheduler;
 use crate::sidekiq::{ImportSources, Importer};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{self, AddKeyOutcome, Address, Options, Settings, Store};
+use crate::store::{self, AddKeyOutcome, Address, OlderData, Options, Settings, Store};
 use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
 use crate::webhooks::{Destinations, Sender};
 use anyhow::Context;
@@ -65,6 +65,7 @@ impl App {
             wait_replicas_timeout: config.store.wait_replicas_timeout,
             clock,
             settings: settings(config),
+            older_data: OlderData::Migrate,
         };
         let store = Store::open(options, metrics.store.clone(), &store_tasks, stop_store.clone())?;
         match store.connected_within(PATIENCE_WITH_STORE).await {

@@ -5,7 +5,7 @@ use crate::app;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{Address, Options, Store};
+use crate::store::{Address, OlderData, Options, Store};
 use crate::telemetry::StoreMetrics;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,7 @@ pub(super) async fn open(config: &Config, address: Address) -> anyhow::Result<Si
         wait_replicas_timeout: config.store.wait_replicas_timeout,
         clock: Clock::System,
         settings: app::settings(config),
+        older_data: OlderData::Refuse,
     };
     let stop = CancellationToken::new();
     let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;

@@ -59,6 +59,16 @@ pub struct Options {
     pub wait_replicas_timeout: Duration,
     pub clock: Clock,
     pub settings: Settings,
+    pub older_data: OlderData,
+}
+
+/// The treatment of data that an older version stored in another format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OlderData {
+    /// Migrate it, as a server does when it starts.
+    Migrate,
+    /// Refuse it, because processes of the older version may still be running.
+    Refuse,
 }
 
 /// Settings that scripts use. Times are in milliseconds.
@@ -141,7 +151,8 @@ impl Store {
             timeout: options.wait_replicas_timeout,
             schema_key: schema_key.clone(),
         });
-        let check = move |connection| health::check_server(connection, schema_key.clone(), deadline);
+        let older = options.older_data;
+        let check = move |connection| health::check_server(connection, schema_key.clone(), older, deadline);
         let (connection, keeper) =
             Connection::open(&options.address, deadline, confirmation, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);

@@ -1,8 +1,8 @@
 //! Checks of a Redis server: whether fairgate can use it, and whether its settings can lose jobs.
 
-use super::{RawConnection, replication};
+use super::{RawConnection, migration, replication};
 use crate::clock::Clock;
-use crate::store::{Address, Error, SCHEMA, keys, reply};
+use crate::store::{Address, Error, OlderData, SCHEMA, keys, reply};
 use redis::Cmd;
 use std::time::{Duration, Instant};
 
@@ -158,17 +158,19 @@ impl HealthReport {
         match reply::text(ask(connection, "GET", &[&key]).await?, "GET")?.as_str() {
             "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),
             SCHEMA => self.add(Severity::Good, format!("namespace `{namespace}` has schema {SCHEMA}"), None),
-            other => self.add(Severity::Bad, foreign_schema(&key, other), Some("use another store.namespace")),
+            other => self.add(Severity::Bad, other_schema(&key, other), None),
         }
         Ok(())
     }
 }
 
 /// Checks a new connection to the store: the server's version, its role, and the schema of the
-/// data. Writes the schema version into an unused namespace.
+/// data. Writes the schema version into an unused namespace, and migrates data of an older
+/// schema if it may.
 pub(in crate::store) async fn check_server(
     mut connection: RawConnection,
     schema_key: String,
+    older: OlderData,
     deadline: Duration,
 ) -> Result<(), Error> {
     let checks = async {
@@ -187,10 +189,17 @@ pub(in crate::store) async fn check_server(
         if let Some(primary) = primary? {
             return Err(Error::Unavailable(format!("connected to a replica of {primary}")));
         }
-        match reply::text(schema?, "GET")? {
-            found if found == SCHEMA => Ok(()),
-            found if found.is_empty() => ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop),
-            found => Err(Error::Schema(foreign_schema(&schema_key, &found))),
+        let found = reply::text(schema?, "GET")?;
+        if found.is_empty() {
+            return ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop);
+        }
+        let schema = match older {
+            OlderData::Migrate => migration::migrate(&mut connection, &schema_key, found).await?,
+            OlderData::Refuse => found,
+        };
+        match schema == SCHEMA {
+            true => Ok(()),
+            false => Err(Error::Schema(other_schema(&schema_key, &schema))),
         }
     };
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
@@ -271,10 +280,13 @@ fn too_old(version: &str, (major, minor): (u32, u32)) -> String {
     format!("Redis {version} is too old: fairgate needs {major}.{minor} or newer")
 }
 
-fn foreign_schema(key: &str, found: &str) -> String {
-    format!(
-        "`{key}`: the data has schema {found:?}, but this version supports only {SCHEMA:?}; use the version that wrote it, or another store.namespace"
-    )
+/// The error for data of another schema.
+fn other_schema(key: &str, found: &str) -> String {
+    let advice = match migration::is_known(found) {
+        true => "stop all processes of the older version, then start `fairgate serve`, which migrates the data",
+        false => "use the version that wrote it, or another store.namespace",
+    };
+    format!("`{key}`: the data has schema {found:?}, and this version uses {SCHEMA:?}; {advice}")
 }
 
 #[cfg(test)]

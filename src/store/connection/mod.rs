@@ -6,6 +6,7 @@ mod client;
 mod confirmer;
 pub mod embedded;
 pub(super) mod health;
+mod migration;
 mod replication;
 mod sentinel;
 mod sentinel_watch;

@@ -256,6 +256,17 @@ async fn doctor_names_the_settings_that_lose_jobs() {
     }
 }
 
+#[tokio::test]
+async fn doctor_reports_data_of_an_older_schema_and_leaves_it_alone() {
+    let (redis, directory) = (TestRedis::start(), tempfile::tempdir().unwrap());
+    redis.command::<()>(&["SET", "fg:{default}:schema", "3"]).await;
+    let output = fairgate(directory.path(), &["doctor", "--redis", &redis.url()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("start `fairgate serve`, which migrates the data"), "{output:?}");
+    let schema: String = redis.command(&["GET", "fg:{default}:schema"]).await;
+    assert_eq!(schema, "3");
+}
+
 #[test]
 fn doctor_reports_an_unreachable_redis() {
     let directory = tempfile::tempdir().unwrap();

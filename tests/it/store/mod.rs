@@ -11,3 +11,4 @@ mod repeated_calls;
 mod replicas;
 mod resharding;
 mod server_versions;
+mod stored_data;

@@ -10,7 +10,6 @@
 local ctx = require('lib/context')
 local packed = require('lib/packed')
 local job_module = require('queue/job')
-local record = require('lib/record')
 
 local job_load, marked = job_module.load, job_module.marked
 local call = redis.call
@@ -22,7 +21,7 @@ local function run()
     local job = job_load(id)
     local first, length, template = match(job and marked(job, 's') and job.push or '', '^d,(%d+),(%d+),(.*)$')
     if first then
-      local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or string.sub(job.text, record.envelope_at(job.text))
+      local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or string.sub(job.text, job.envelope)
       jobs[id] = {created = tonumber(job.created), tenant = job.fairplay or '', template = template,
         args = string.sub(envelope, first, first + length - 1)}
     end

@@ -50,7 +50,7 @@ local function move(queue, lane, id, score, text)
   -- The lane in the record determines the limits that a lease counts against.
   if recorded then
     local job = job_load(id, nil, text)
-    record.set_lane(job, recorded)
+    job.lane = recorded
     job_save(job)
   end
   moved_now = moved_now + 1

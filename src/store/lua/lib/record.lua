@@ -28,23 +28,25 @@ local number = require('lib/number')
 local wire = require('lib/wire')
 
 local int, number_in = number.int, number.number_in
-local fields = wire.fields
+local fields, set_field = wire.fields, wire.set_field
 local concat, find, match, rep, sub = table.concat, string.find, string.match, string.rep, string.sub
 
 local CHANGING = {'state', 'attempt', 'seq', 'created', 'enqueued', 'started', 'finished', 'visible_until', 'worker', 'op',
   'period', 'stalled_at', 'next_retry', 'retry_delay', 'activated', 'pool', 'marks'}
-local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. '([^\30]*)\30()([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
-local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30()'
+local DECODED = '^' .. rep('([^\31]*)\31', #CHANGING - 1) .. '([^\30]*)\30([^\31]*)\31([^\31]*)\31([^\31]*)\31()'
+local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31()'
 local HEAD = '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)'
 
--- Decodes a record into a job with all its fields. `text` is the record, and `rest` is the position
--- in it at which FIXED begins.
+-- Decodes a record into a job with all its fields. `text` is the record, `envelope` the position in
+-- it at which the envelope begins, and `more` the text of the further fields, which `set` changes.
 local function decode(id, key, text)
   local state, attempt, seq, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at, next_retry,
-    retry_delay, activated, pool, marks, rest, queue, type, lane, more = match(text, DECODED)
+    retry_delay, activated, pool, marks, queue, type, lane, further = match(text, DECODED)
+  local close = find(text, '\30', further, true) -- faster than a pattern: further fields may be long
+  local more = sub(text, further, close - 1)
   -- One constructor with all fields: Lua resizes a table that grows field by field five times.
-  local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = number_in(attempt), seq = seq,
-    created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
+  local job = {id = id, key = key, text = text, envelope = close + 1, more = more, state = state, attempt = number_in(attempt),
+    seq = seq, created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
     worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry, retry_delay = retry_delay,
     activated = activated, pool = pool, marks = marks, queue = queue, type = type, lane = lane}
   if more ~= '' then
@@ -53,14 +55,15 @@ local function decode(id, key, text)
   return job
 end
 
--- Encodes a job after its changing fields were changed, and updates `text` and `rest` of the job.
+-- Encodes a job after its fields were changed, and updates `text` and `envelope` of the job.
 local function encode(job)
-  local rest = sub(job.text, job.rest)
+  local envelope = sub(job.text, job.envelope)
   local text = job.state .. '\31' .. int(job.attempt) .. '\31' .. job.seq .. '\31' .. job.created .. '\31' .. job.enqueued
     .. '\31' .. job.started .. '\31' .. job.finished .. '\31' .. job.visible_until .. '\31' .. job.worker .. '\31' .. job.op
     .. '\31' .. job.period .. '\31' .. job.stalled_at .. '\31' .. job.next_retry .. '\31' .. job.retry_delay
-    .. '\31' .. job.activated .. '\31' .. job.pool .. '\31' .. job.marks .. '\30' .. rest
-  job.text, job.rest = text, #text - #rest + 1
+    .. '\31' .. job.activated .. '\31' .. job.pool .. '\31' .. job.marks .. '\30' .. job.queue .. '\31' .. job.type
+    .. '\31' .. job.lane .. '\31' .. job.more .. '\30' .. envelope
+  job.text, job.envelope = text, #text - #envelope + 1
   return text
 end
 
@@ -73,8 +76,8 @@ end
 -- Returns queue, type, lane and further fields of a record. Callers share the table of further
 -- fields and must not change it.
 local function fixed(text)
-  local queue, type, lane, more = match(text, FIXED, find(text, '\30', 1, true) + 1)
-  return queue, type, lane, fields(more)
+  local queue, type, lane, further = match(text, FIXED, find(text, '\30', 1, true) + 1)
+  return queue, type, lane, fields(sub(text, further, find(text, '\30', further, true) - 1))
 end
 
 -- Returns the tenant of a record, `_default` if it names none.
@@ -83,36 +86,14 @@ local function tenant(text)
   return further.tenant or '_default'
 end
 
--- Returns the position in a record at which the envelope begins.
-local function envelope_at(text)
-  local _, _, _, _, at = match(text, FIXED, find(text, '\30', 1, true) + 1)
-  return at
-end
-
 -- Returns state, attempt and start. The beginning of a record is enough.
 local function head(text)
   return match(text, HEAD)
 end
 
--- Replaces FIXED in a job's record. `change` gets the lane and the further fields, and returns
--- both.
-local function change_fixed(job, change)
-  local text = job.text
-  local queue, type, lane, more, envelope = match(text, FIXED, job.rest)
-  lane, more = change(lane, more)
-  job.text = sub(text, 1, job.rest - 1) .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. sub(text, envelope)
-end
-
 -- Sets a further field, or removes it if `value` is nil.
 local function set(job, name, value)
-  change_fixed(job, function(lane, more) return lane, wire.set_field(more, name, value) end)
-  job[name] = value
-end
-
--- Sets the lane that the record names.
-local function set_lane(job, lane)
-  change_fixed(job, function(_, more) return lane, more end)
-  job.lane = lane
+  job.more, job[name] = set_field(job.more, name, value), value
 end
 
 -- Joins a record with the parts of the job that have keys of their own. A part that does not exist
@@ -122,6 +103,5 @@ local function view(text, failures, result, envelope, checkpoint, inputs)
 end
 
 return {
-  decode = decode, encode = encode, new = new, set = set, set_lane = set_lane, view = view,
-  fixed = fixed, tenant = tenant, envelope_at = envelope_at, head = head,
+  decode = decode, encode = encode, new = new, set = set, view = view, fixed = fixed, tenant = tenant, head = head,
 }

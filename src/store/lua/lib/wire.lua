@@ -3,7 +3,7 @@
 -- JSON and names contain no control characters, so nothing is escaped.
 
 local memoize = require('lib/memo').memoize
-local concat, find, gsub, gmatch, match, rep = table.concat, string.find, string.gsub, string.gmatch, string.match, string.rep
+local concat, find, gmatch, rep, sub = table.concat, string.find, string.gmatch, string.rep, string.sub
 
 local UNIT, RECORD, GROUP, FILE, SUBSTITUTE = '\31', '\30', '\29', '\28', '\26'
 local PAIR = '([^\31]+)\31([^\31]*)\31'
@@ -46,9 +46,16 @@ local function each_field(text)
   return gmatch(text, PAIR)
 end
 
+-- Finds separators without a pattern, because values may be long.
 local function fields_read(text)
-  local named = {}
-  for name, value in gmatch(text, PAIR) do named[name] = value end
+  local named, first = {}, 1
+  local equals = find(text, UNIT, 1, true)
+  while equals do
+    local last = find(text, UNIT, equals + 1, true)
+    named[sub(text, first, equals - 1)] = sub(text, equals + 1, last - 1)
+    first = last + 1
+    equals = find(text, UNIT, first, true)
+  end
   return named
 end
 
@@ -67,9 +74,9 @@ end
 local function set_field(text, name, value)
   text = '\31' .. text
   local before, behind = find(text, '\31' .. name .. '\31', 1, true)
-  if not before then return gsub(text, '^\31', '') .. (value and field(name, value) or '') end
-  local rest = match(text, '^[^\31]*\31(.*)$', behind + 1)
-  return string.sub(text, 2, before) .. (value and field(name, value) or '') .. rest
+  if not before then return sub(text, 2) .. (value and field(name, value) or '') end
+  local last = find(text, UNIT, behind + 1, true)
+  return sub(text, 2, before) .. (value and field(name, value) or '') .. sub(text, last + 1)
 end
 
 return {

@@ -121,9 +121,8 @@ local function job_enter_lane(job, keeps_place)
     job.seq = int(ctx.seq)
   end
   job.enqueued = ctx.now_text
-  local own = type_lane(job.lane, job.type)
-  if own ~= job.lane then record.set_lane(job, own) end
-  local lane = tenant_lane(job.queue, own, job.tenant, job.rule)
+  job.lane = type_lane(job.lane, job.type)
+  local lane = tenant_lane(job.queue, job.lane, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(number_in(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)

@@ -49,8 +49,8 @@ end)
 -- Returns a part of the envelope; a long envelope has a key of its own.
 local function args_of(job, first, length)
   if job.apart then return call('GETRANGE', ctx.prefix .. 'env:' .. job.id, int(first - 1), int(first + length - 2)) end
-  local start = record.envelope_at(job.text)
-  return sub(job.text, start + first - 1, start + first + length - 2)
+  local start = job.envelope + first - 1
+  return sub(job.text, start, start + length - 1)
 end
 
 -- Replaces the first occurrence of a character in a template, if there is one.
@@ -81,12 +81,12 @@ end
 local function release(_, id, tenant)
   local job = job_load(id)
   if not job or not marked(job, 's') then return false end
-  local keeps, first, length, template = match(job.push or '', '^(%a),(%d+),(%d+),(.*)$')
+  local keeps, first, length, template = match(job.push or '', '^(%a),(%d+),(%d+),()')
   if not keeps then -- staged when its rule still promoted to fairgate's own queues
     strays[#strays + 1] = id
     return true
   end
-  local payload = put(put(template, wire.GROUP, stamp_text), wire.FILE, args_of(job, first, length))
+  local payload = put(put(sub(job.push, template), wire.GROUP, stamp_text), wire.FILE, args_of(job, first, length))
   withdraw(job)
   emit('job.enqueued', job, left_data)
   -- The record is kept for queries, or deleted.
