@@ -4,7 +4,7 @@ use crate::support::server::{SentinelSetup, Server, start};
 use crate::support::{Answer, Client, Cluster, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Host, Topology};
-use fairgate::store::{Address, Options, Settings, Store};
+use fairgate::store::{Address, OlderData, Options, Settings, Store};
 use fairgate::telemetry::StoreMetrics;
 use std::process::Command;
 use std::time::Duration;
@@ -113,6 +113,7 @@ async fn a_replica_is_not_used_as_if_it_were_the_primary() {
         wait_replicas_timeout: Duration::from_secs(1),
         clock: Clock::System,
         settings: Settings::default(),
+        older_data: OlderData::Refuse,
     };
     let stop = CancellationToken::new();
     let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone()).unwrap();
