@@ -27,7 +27,7 @@ local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
 local count_tenant, tenant_jobs = job_counts.count_tenant, job_counts.tenant_jobs
-local is_cap, lane_limits = lane_module.is_cap, lane_module.limits
+local is_tenant_limit, lane_limits = lane_module.is_tenant_limit, lane_module.limits
 local job_load = job_module.load
 local staged_of = headcount.staged_of
 local call = redis.call
@@ -51,7 +51,7 @@ end
 local function sets_of(job)
   local sets = {}
   for _, key in ipairs(lane_limits(job.queue, job.lane)) do
-    if not is_cap(key) then sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
+    if not is_tenant_limit(key) then sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
   end
   if job.pool ~= '' then sets[#sets + 1] = ctx.prefix .. 'pool:' .. job.pool .. ':run' end
   return sets

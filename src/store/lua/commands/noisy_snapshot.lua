@@ -32,7 +32,7 @@
 local ctx = require('lib/context')
 local packed = require('lib/packed')
 local lane = require('queue/lane')
-local active_limit = require('tenants/quotas').active_limit
+local max_concurrency = require('tenants/quotas').max_concurrency
 local quotas = require('tenants/quotas')
 local headcount = require('tenants/headcount')
 local activity_totals = require('tenants/activity_totals')
@@ -74,8 +74,8 @@ end
 -- Returns an upper bound of a tenant's runnable jobs; 0 if it has as many active jobs as it may
 -- have.
 local function runnable(name, jobs, blocked)
-  local cap = active_limit(name)
-  if cap and jobs.active >= cap then return 0 end
+  local most = max_concurrency(name)
+  if most and jobs.active >= most then return 0 end
   return math.max(jobs.pending + jobs.available - (blocked[name] or 0), 0)
 end
 

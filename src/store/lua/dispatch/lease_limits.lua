@@ -18,7 +18,7 @@ local pool_module = require('dispatch/pool')
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
-local is_cap = lane_module.is_cap
+local is_tenant_limit = lane_module.is_tenant_limit
 local lane_tenant = lanes.lane_tenant
 local job_set = job_module.set
 local sharing_weight = level.sharing_weight
@@ -75,7 +75,7 @@ local function lease_under(queue, id, rule, lane, request, since)
     local key = keys[place]
     local limit = limit_open(key)
     limit_start(limit)
-    if not is_cap(key) then
+    if not is_tenant_limit(key) then
       gather('SADD', limit.run, id)
       report_held(key, id, since)
     end

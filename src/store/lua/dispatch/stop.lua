@@ -11,7 +11,7 @@ local source_module = require('dispatch/source')
 local runtime = require('lib/runtime')
 
 local on_begin, int = runtime.on_begin, runtime.int
-local is_cap, lane_limits, lane_score = lane_module.is_cap, lane_module.limits, lane_module.score
+local is_tenant_limit, lane_limits, lane_score = lane_module.is_tenant_limit, lane_module.limits, lane_module.score
 local count_blocked, lane_left, lane_level = lanes.count_blocked, lanes.lane_left, lanes.lane_level
 local lane_owner, lane_tenant, limits_count = lanes.lane_owner, lanes.lane_tenant, lanes.limits_count
 local job_load = job_module.load
@@ -77,12 +77,12 @@ local function lane_park(source, lane, limit, why, at, number, current)
   local owner = lane_owner(name)
   if owner then call('SADD', ctx.prefix .. 'asleep:' .. queue .. ':' .. owner, name) end
   call('HSET', ctx.prefix .. 'parked:' .. queue, name, limit.key)
-  if not is_cap(limit.key) then held_time.begin(limit.key, why) end
+  if not is_tenant_limit(limit.key) then held_time.begin(limit.key, why) end
   call('ZADD', ctx.prefix .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
   call('HINCRBY', limit.name .. ':at', 'w ' .. queue, '1')
   call('HINCRBY', limit.name, 'w', '1')
   call('HINCRBY', ctx.prefix .. 'state', 'parked', '1')
-  if is_cap(limit.key) then call('ZADD', ctx.prefix .. 'limits:stopped', ctx.now_text, limit.key) end
+  if is_tenant_limit(limit.key) then call('ZADD', ctx.prefix .. 'limits:stopped', ctx.now_text, limit.key) end
   limit.waiting = limit.waiting + 1
   if at then park.wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))

@@ -26,7 +26,7 @@ local runtime = require('lib/runtime')
 local on_begin, int, memoize = runtime.on_begin, runtime.int, runtime.memoize
 local lane_base, lane_score, clear_queue_live = lane_module.base, lane_module.score, lane_module.clear_queue_live
 local set_queue_live = lane_module.set_queue_live
-local active_limit, tenant_quota = quotas.active_limit, quotas.quota
+local max_concurrency, tenant_quota = quotas.max_concurrency, quotas.quota
 local lane_level = lanes.lane_level
 local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
 local tenant_reweigh = fair_queue.tenant_reweigh
@@ -135,7 +135,7 @@ local function tenant_lane(queue, lane, tenant, rule)
   end
   if has_own then return lane end
   -- The lane names the tenant, so that blocked jobs are counted for the planner.
-  return (rule and find(lane, ';', 1, true) or active_limit(owner)) and lane .. ';b=' .. owner or lane
+  return (rule and find(lane, ';', 1, true) or max_concurrency(owner)) and lane .. ';b=' .. owner or lane
 end
 
 -- Returns the weight of all lanes without a tenant: that of the default tenant, or of the tenants

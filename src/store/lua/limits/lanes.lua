@@ -49,7 +49,7 @@ local held_time = require('limits/held_time')
 local runtime = require('lib/runtime')
 
 local on_begin, count, int, on_commit, per_call = runtime.on_begin, runtime.count, runtime.int, runtime.on_commit, runtime.per_call
-local is_cap, lane_limits, set_queue_live = lane_module.is_cap, lane_module.limits, lane_module.set_queue_live
+local is_tenant_limit, lane_limits, set_queue_live = lane_module.is_tenant_limit, lane_module.limits, lane_module.set_queue_live
 local call = redis.call
 local find, match = string.find, string.match
 
@@ -90,7 +90,7 @@ local function lane_ready(queue, lane, by)
   local field = 'r ' .. lane_level(lane) .. ' ' .. queue
   for _, key in ipairs(lane_limits(queue, lane)) do
     local at = ctx.prefix .. 'limit:' .. key .. ':at'
-    if not is_cap(key) and call('HINCRBY', at, field, int(by)) <= 0 then call('HDEL', at, field) end
+    if not is_tenant_limit(key) and call('HINCRBY', at, field, int(by)) <= 0 then call('HDEL', at, field) end
   end
 end
 
@@ -148,7 +148,7 @@ end)
 local function limits_count(keys, by)
   for place = 1, #keys do
     local key = keys[place]
-    if not is_cap(key) then available_changes()[key] = (available_changes()[key] or 0) + by end
+    if not is_tenant_limit(key) then available_changes()[key] = (available_changes()[key] or 0) + by end
   end
 end
 
@@ -177,7 +177,7 @@ local function lane_pushed(queue, lane, entry)
       if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then
         call('HSETNX', ctx.prefix .. 'limit:' .. key, 'j', entry.quota)
       end
-      if not is_cap(key) then call('ZADD', ctx.prefix .. 'limits', ctx.now_text, key) end
+      if not is_tenant_limit(key) then call('ZADD', ctx.prefix .. 'limits', ctx.now_text, key) end
     end
     if not ctx.state.limits then
       call('HSET', ctx.prefix .. 'state', 'limits', '1')

@@ -14,7 +14,7 @@
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
-local tenant_capped = require('tenants/quotas').active_limit
+local max_concurrency = require('tenants/quotas').max_concurrency
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
 local rate_buckets = require('limits/rate_buckets')
@@ -117,7 +117,7 @@ local function limit_open(key)
   local letter = string.byte(key)
   if letter == 33 then -- !, a tenant
     local owner = string.sub(key, 2)
-    limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
+    limit.quota, limit.running = {concurrency = max_concurrency(owner) or nil}, tenant_jobs(owner).active
   elseif letter == 35 then -- #, a queue
     limit.running = tonumber(call('HGET', ctx.prefix .. 'counts:' .. string.sub(key, 2), 'active') or nil) or 0
   else

@@ -26,8 +26,8 @@ end)
 -- Returns the delay in ms after the failed attempt `attempt`. The maximum delay is applied before
 -- and after the jitter.
 local function retry_delay(policy, attempt)
-  local strategy, initial, coefficient, cap, jitter = match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
-  initial, coefficient, cap = tonumber(initial), tonumber(coefficient), tonumber(cap)
+  local strategy, initial, coefficient, longest, jitter = match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
+  initial, coefficient, longest = tonumber(initial), tonumber(coefficient), tonumber(longest)
   local delay = initial
   if strategy == 'linear' then
     delay = initial * attempt
@@ -36,8 +36,8 @@ local function retry_delay(policy, attempt)
   elseif strategy == 'polynomial' then
     delay = initial * attempt ^ coefficient
   end
-  delay = math.min(delay, cap)
-  if jitter == '1' then delay = math.min(delay * (0.5 + math.random()), cap) end
+  delay = math.min(delay, longest)
+  if jitter == '1' then delay = math.min(delay * (0.5 + math.random()), longest) end
   return math.floor(delay + 0.5)
 end
 

@@ -26,7 +26,7 @@ local runtime = require('lib/runtime')
 
 local on_begin, gather, int, signal, per_call = runtime.on_begin, runtime.gather, runtime.int, runtime.signal, runtime.per_call
 local count_move = job_counts.count_move
-local is_cap, lane_base, lane_limits = lane_module.is_cap, lane_module.base, lane_module.limits
+local is_tenant_limit, lane_base, lane_limits = lane_module.is_tenant_limit, lane_module.base, lane_module.limits
 local lane_push, lane_score = lane_module.push, lane_module.score
 local tenant_lane, type_lane = level.tenant_lane, level.type_lane
 local count_attempts = activity.count_attempts
@@ -189,7 +189,7 @@ local function slots_release(id, queue, lane, tenant, pool)
     local keys = lane_limits(queue, lane)
     for place = 1, #keys do
       local key = keys[place]
-      if not is_cap(key) then
+      if not is_tenant_limit(key) then
         gather('SREM', ctx.prefix .. 'limit:' .. key .. ':run', id)
         free_slot(key)
       end

@@ -18,7 +18,7 @@
 -- in the level of their tenant.
 
 local ctx = require('lib/context')
-local tenant_capped = require('tenants/quotas').active_limit
+local max_concurrency = require('tenants/quotas').max_concurrency
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call
@@ -92,7 +92,7 @@ end
 
 -- Returns true for the key of a tenant's own limit (`!TENANT`). Such limits count the tenant's
 -- active jobs and have no set of running jobs.
-local function is_cap(key)
+local function is_tenant_limit(key)
   return string.byte(key) == 33
 end
 
@@ -138,7 +138,7 @@ local function lane_limits(queue, lane)
   if not keys then
     keys = {unpack(limits_named(queue, lane))}
     local owner = match(lane, ';[bt]=(.*)$')
-    if owner and tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
+    if owner and max_concurrency(owner) then keys[#keys + 1] = '!' .. owner end
     known_limits()[name] = keys
   end
   return keys
@@ -169,7 +169,7 @@ on_begin(function()
 end)
 
 M.LEVEL = LEVEL
-M.is_cap = is_cap
+M.is_tenant_limit = is_tenant_limit
 M.is_paused = is_paused
 M.base = lane_base
 M.flush = lane_flush

@@ -35,12 +35,12 @@ local NONE = {}
 local PORTION = 4000
 local lengths, tiers, tiers_text -- kept between calls
 local quotas = per_call() -- by tenant
-local has_tiers, has_own, is_capped, is_boosted
+local has_tiers, has_own, limits_concurrency, is_boosted
 local sub = string.sub
 
 on_begin(function()
   has_tiers, has_own = false, find(ctx.tenant_limits, 'o', 1, true)
-  is_capped, is_boosted = find(ctx.tenant_limits, 'c', 1, true), find(ctx.tenant_limits, 'b', 1, true)
+  limits_concurrency, is_boosted = find(ctx.tenant_limits, 'c', 1, true), find(ctx.tenant_limits, 'b', 1, true)
 end)
 
 -- Remembered between calls: many tenants have the same quota.
@@ -124,10 +124,10 @@ local function emit_exceeded(name, limit, current, maximum, action)
 end
 
 -- Returns how many active jobs a tenant may have, false if there is no limit.
-local function active_limit(name)
-  if not is_capped then return false end
-  local cap, throttled = tenant_quota(name).concurrency or false, throttle_of(name).cap
-  return throttled and math.min(throttled, cap or throttled) or cap
+local function max_concurrency(name)
+  if not limits_concurrency then return false end
+  local own, throttled = tenant_quota(name).concurrency or false, throttle_of(name).concurrency
+  return throttled and math.min(throttled, own or throttled) or own
 end
 
 local function tenant_boost(name)
@@ -138,7 +138,7 @@ end
 return {
   REPORT_INTERVAL_MS = REPORT_INTERVAL_MS,
   boost = tenant_boost,
-  active_limit = active_limit,
+  max_concurrency = max_concurrency,
   emit_exceeded = emit_exceeded,
   quota = tenant_quota,
   tenants_open = tenants_open,

@@ -16,13 +16,13 @@ local NONE = {}
 local known = per_call()
 
 -- Returns the throttle of a tenant: `part`, the remaining part of its weight in thousandths, and
--- `cap`, its limit on active jobs. A field is missing if it does not apply.
+-- `concurrency`, its limit on active jobs. A field is missing if it does not apply.
 local function throttle_of(name)
   if not ctx.state.throttled or ctx.state.throttled == '0' then return NONE end
   local throttle = known()[name]
   if not throttle then
-    local part, until_ms, cap = match(call('HGET', ctx.prefix .. 'throttled', name) or '', '^(%d+) (%d+) (%S+)$')
-    throttle = part and tonumber(until_ms) > ctx.now and {part = part ~= '1000' and tonumber(part) or nil, cap = tonumber(cap)} or NONE
+    local part, until_ms, concurrency = match(call('HGET', ctx.prefix .. 'throttled', name) or '', '^(%d+) (%d+) (%S+)$')
+    throttle = part and tonumber(until_ms) > ctx.now and {part = part ~= '1000' and tonumber(part) or nil, concurrency = tonumber(concurrency)} or NONE
     known()[name] = throttle
   end
   return throttle
