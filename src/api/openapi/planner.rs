@@ -16,11 +16,12 @@ const TENANT_KEY: &str = "^(meta([.][^.]+)+|args[.][0-9]+([.][^.]+)*|header:[a-z
 const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:]*|[A-Za-z0-9_:]*[*][A-Za-z0-9_:*]*)$";
 
 pub fn schemas() -> Schemas {
-    vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round())]
+    vec![("Rule", rule()), ("RuleOptions", options(1)), ("StoredRuleOptions", options(0)), ("Round", round())]
 }
 
-/// The options of `[[plan]]`. Options that are left out have their defaults; `null` is refused.
-fn options() -> Value {
+/// The options of `[[plan]]`. Options that are left out have their defaults; `null` is refused. A
+/// rule that was removed and drains has no types any more.
+fn options(fewest_types: usize) -> Value {
     let fixed = || any_of([weight(), json!({"const": 0, "description": "The tenant is held."})]);
     let webhook = object([("url", string()), ("timeout?", duration()), ("secret_env?", string())]);
     let weights = object([("static?", map_of(fixed())), ("default_weight?", fixed()), ("webhook?", closed(webhook))]);
@@ -30,7 +31,7 @@ fn options() -> Value {
          within_tenant: priorities order only the jobs of the same tenant."
     );
     let options = object([
-        ("types", array_of(json!({"type": "string", "pattern": PATTERN}), 1, 1_000_000)),
+        ("types", array_of(json!({"type": "string", "pattern": PATTERN}), fewest_types, 1_000_000)),
         ("name?", rule_name()),
         ("queue?", string()),
         ("enqueue_interval?", duration()),
@@ -168,7 +169,7 @@ fn rule() -> Value {
             ),
         ),
         ("source", enumeration(&["file", "api", "removed"])),
-        ("options", reference("RuleOptions")),
+        ("options", reference("StoredRuleOptions")),
         ("staged", object([("jobs", count()), ("tenants", count()), ("oldest_age_ms", count())])),
         ("main_queue", main_queue),
         (

@@ -297,3 +297,16 @@ async fn a_planner_runs_automatically_and_can_be_paused() {
     })
     .await;
 }
+
+/// Its types are planned no more, and its other options are shown until it is empty.
+#[tokio::test]
+async fn a_rule_that_drains_is_shown_without_types() {
+    let app = start(reports()).await;
+    let passing = json!({"types": ["passing.*"], "queue": "passing", "tenant_key": "meta.owner"}).to_string();
+    app.client.send("PUT", &format!("{PLANNER}/passing"), Some(passing)).await.expect(201);
+    app.client.post(&format!("{PLANNER}/passing/pause"), json!({})).await.expect(200);
+    app.client.enqueue(json!({"type": "passing.job", "args": [], "meta": {"owner": "acme"}})).await;
+    app.client.delete(&format!("{PLANNER}/passing")).await.expect(200);
+    let rule = app.client.get(&format!("{PLANNER}/passing")).await.expect(200);
+    assert_eq!((rule.at("/state"), rule.at("/options/types")), (&json!("draining"), &json!([])));
+}
