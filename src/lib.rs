@@ -11,6 +11,7 @@
 //! - [`config`], [`telemetry`] – settings, logs and metrics.
 //! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
 //! - [`weights`] – requests weights of tenants from the user's webhook.
+//! - [`client`] – a client of a running fairgate, for commands.
 //! - [`remote`] – a client of another OJS server, and the relay of requests to it.
 //! - [`webhooks`] – sends events to subscribed HTTP endpoints.
 //! - [`main_queue`] – the queues that promoted jobs go to: fairgate's own, or those of another
@@ -21,6 +22,7 @@
 //! - [`sidekiq`] – imports the jobs that clients of a Sidekiq push; [`shadow`] – watches queues under
 //!   rules that promote nothing.
 //! - [`background`] – periodic work; [`long_poll`] – fetches that wait for a job.
+//! - [`health`] – gathers the figures of the health report.
 //! - [`api`] – translates HTTP requests to operations and results to OJS answers. Contains no
 //!   rules.
 //! - [`app`] – the composition root; the only module that spawns long-lived tasks.
@@ -32,10 +34,12 @@ pub mod auth;
 pub mod background;
 pub mod backoff;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod enqueue;
+pub mod health;
 pub mod long_poll;
 pub mod main_queue;
 pub mod planner;

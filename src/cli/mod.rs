@@ -2,11 +2,14 @@
 
 mod check;
 mod debug;
+mod demo;
 mod doctor;
 mod keys;
 mod main_queues;
 mod ready;
+mod report;
 mod serve;
+mod server;
 mod sidekiq;
 mod site;
 mod weights;
@@ -37,10 +40,12 @@ const EXAMPLES: &str = "\
 Examples:
   fairgate serve                                     serve with a private Redis
   fairgate serve --redis redis://10.0.0.5:6379/0     serve with your Redis
+  fairgate demo                                      watch fairness with simulated tenants and workers
   fairgate check --config fairgate.toml              validate and explain a configuration
   fairgate check --type report.daily                 show the plan rule of a job type
   fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
+  fairgate report                                    show what needs attention on a running server
   fairgate doctor                                    check Redis, job counts and main queues
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
@@ -58,9 +63,11 @@ FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 enum Command {
     Serve(serve::Serve),
     Ready(ready::Ready),
+    Report(report::Report),
     Check(check::Check),
     Doctor(doctor::Doctor),
     Debug(debug::Debug),
+    Demo(demo::Demo),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
@@ -141,9 +148,11 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(command) => command.run(),
         Command::Ready(command) => command.run(),
+        Command::Report(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Debug(command) => command.run(),
+        Command::Demo(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),

@@ -12,6 +12,7 @@
 //! - [`pool`] – pools of workers, and the policy of dispatch.
 //! - [`noisy`] – detection of tenants that harm others.
 //! - [`shadow`] – simulation of a queue under a rule.
+//! - [`health`] – problems that figures show, in sentences.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
@@ -20,6 +21,7 @@ pub mod cron;
 pub mod duration;
 pub mod escape;
 pub mod fairness;
+pub mod health;
 pub mod invalid;
 pub mod job;
 pub mod json;

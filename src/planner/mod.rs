@@ -13,6 +13,7 @@ mod round_attempt;
 mod round_report;
 mod round_runner;
 mod round_state;
+mod rule_health;
 mod scheduler;
 mod staged_status;
 mod stats;

@@ -20,22 +20,22 @@ const LAST_ROUNDS: usize = 10;
 
 /// The statistics of a rule.
 pub struct RuleStats {
-    rule: Arc<Rule>,
+    pub(super) rule: Arc<Rule>,
     /// The kind of its main queue.
     kind: &'static str,
     /// Number of promoted jobs that have not arrived in the main queue.
-    undelivered: u64,
+    pub(super) undelivered: u64,
     /// Versions of the main queue's workers, as far as they report them.
     versions: Vec<String>,
     /// The health of the main queue, if it is tracked.
     health: Option<Value>,
     source: &'static str,
     draining: bool,
-    status: RuleStatus,
+    pub(super) status: RuleStatus,
     /// The staged tenants of each main queue, by priority.
     surveys: Vec<StagedTenants>,
     /// The last recorded rounds, the newest first.
-    rounds: Vec<Value>,
+    pub(super) rounds: Vec<Value>,
     /// The shadow report without tenants, if the rule is in shadow.
     shadow: Option<Value>,
 }
@@ -75,8 +75,12 @@ impl RuleStats {
         }))
     }
 
+    pub(super) fn is_stalled(&self) -> bool {
+        is_stalled(&self.rule, &self.status)
+    }
+
     fn state(&self) -> &'static str {
-        if is_stalled(&self.rule, &self.status) {
+        if self.is_stalled() {
             "stalled"
         } else if self.draining {
             "draining"
@@ -89,7 +93,7 @@ impl RuleStats {
         }
     }
 
-    fn sum(&self, figure: impl Fn(&Observation) -> u64) -> u64 {
+    pub(super) fn sum(&self, figure: impl Fn(&Observation) -> u64) -> u64 {
         self.status.queues.iter().map(figure).sum()
     }
 
@@ -97,18 +101,18 @@ impl RuleStats {
         queue.gate(&self.rule, self.status.now)
     }
 
-    fn latency_ms(&self) -> u64 {
+    pub(super) fn latency_ms(&self) -> u64 {
         self.status.queues.iter().map(|queue| self.gate(queue).latency_ms).max().unwrap_or(0)
     }
 
     /// Returns the reason of the first closed gate.
-    fn closed(&self) -> Option<Closed> {
+    pub(super) fn closed(&self) -> Option<Closed> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
         if self.status.paused { Some(Closed::Paused) } else { closed }
     }
 
     /// Returns the current problem with the main queue, or that of the last round.
-    fn trouble(&self) -> Option<String> {
+    pub(super) fn trouble(&self) -> Option<String> {
         let in_round = || {
             let last = self.rounds.first().filter(|round| round["reason"] == RoundReason::MainQueue.name())?;
             last["error"].as_str().map(str::to_owned)
@@ -123,13 +127,13 @@ impl RuleStats {
         self.surveys.iter().flat_map(|survey| &survey.levels)
     }
 
-    fn oldest_age_ms(&self) -> u64 {
+    pub(super) fn oldest_age_ms(&self) -> u64 {
         let tenants = self.levels_staged().flat_map(|level| &level.tenants);
         let oldest = tenants.filter_map(|tenant| tenant.oldest).min();
         oldest.map_or(0, |since| u64::try_from(self.status.now - since).unwrap_or(0))
     }
 
-    fn drain_per_s(&self) -> f64 {
+    pub(super) fn drain_per_s(&self) -> f64 {
         self.rounds.first().and_then(|round| round["drain_per_s"].as_f64()).unwrap_or(0.0)
     }
 

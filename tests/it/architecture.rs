@@ -49,7 +49,7 @@ fn the_domain_is_pure() {
 }
 
 /// The modules of the program from the bottom up: each uses only those before it.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 23] = [
     "clock",
     "backoff",
     "domain",
@@ -58,6 +58,7 @@ const LAYERS: [&str; 21] = [
     "telemetry",
     "store",
     "weights",
+    "client",
     "remote",
     "webhooks",
     "main_queue",
@@ -68,6 +69,7 @@ const LAYERS: [&str; 21] = [
     "shadow",
     "background",
     "long_poll",
+    "health",
     "api",
     "app",
     "cli",
@@ -101,7 +103,7 @@ fn modules_use_only_those_below() {
 /// Folders of the domain use only those that come before them, and the files beside the folders use none.
 #[test]
 fn folders_of_the_domain_have_an_order() {
-    let order = ["limit", "job", "workflow", "cron", "tenant", "fairness", "plan", "pool", "noisy", "shadow"];
+    let order = ["limit", "job", "workflow", "cron", "tenant", "fairness", "plan", "pool", "noisy", "shadow", "health"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain");
     let mut files = 0;
     for (path, text) in sources(&root, "rs") {
@@ -138,7 +140,7 @@ fn commands_are_at_the_top_of_the_store() {
 
 #[test]
 fn only_few_send_requests_and_know_nothing_else() {
-    let senders = ["remote", "weights", "webhooks"];
+    let senders = ["client", "remote", "weights", "webhooks"];
     for module in senders {
         forbid(module, &["crate::store"]);
     }

@@ -10,6 +10,7 @@ pub(super) mod docs;
 pub(super) mod event_stream;
 pub(super) mod events;
 pub(super) mod fetch;
+pub(super) mod health_report;
 pub(super) mod jobs;
 pub(super) mod keys;
 pub(super) mod manifest;

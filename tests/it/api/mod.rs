@@ -5,6 +5,7 @@ mod bad_input;
 mod browsers;
 mod client_shapes;
 mod event_stream;
+mod health_report;
 mod http;
 mod idle_connections;
 mod openapi;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod debug;
+mod demo;
 mod examples;
 mod start;
 mod weights;

@@ -160,8 +160,15 @@ async fn workers(caller: &Caller, app: &TestApp) {
 
 async fn queues(caller: &Caller) {
     caller.client.enqueue_into("mail").await;
-    for path in ["/queues", "/queues/mail", "/queues/mail/stats", "/admin/stats", "/admin/queues", "/admin/queues/mail"]
-    {
+    for path in [
+        "/queues",
+        "/queues/mail",
+        "/queues/mail/stats",
+        "/admin/stats",
+        "/admin/health-report",
+        "/admin/queues",
+        "/admin/queues/mail",
+    ] {
         caller.get(path).await;
     }
     for plane in ["", "/admin"] {

@@ -1,0 +1,36 @@
+//! The running server that a command talks to.
+
+use crate::client::ApiClient;
+use crate::config::Secret;
+use anyhow::Context;
+use clap::Args;
+use std::path::PathBuf;
+
+const KEY_VARIABLE: &str = "FAIRGATE_API_KEY";
+
+/// Options of commands that talk to a running server.
+#[derive(Args, Clone)]
+pub(super) struct Server {
+    /// URL of the server, the part before /ojs
+    #[arg(long, value_name = "URL", env = "FAIRGATE_URL", default_value = "http://127.0.0.1:8080")]
+    server: String,
+    /// File that contains the API key [default: the environment variable FAIRGATE_API_KEY]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl Server {
+    /// Returns a client of the server. Keys are not taken from the command line, where other users
+    /// of the machine could read them.
+    pub(super) fn client(&self) -> anyhow::Result<ApiClient> {
+        let key = match &self.key_file {
+            Some(file) => Some(
+                std::fs::read_to_string(file)
+                    .with_context(|| format!("cannot read the API key from {}", file.display()))?,
+            ),
+            None => std::env::var(KEY_VARIABLE).ok(),
+        };
+        let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new);
+        Ok(ApiClient::new(&self.server, key.as_ref())?)
+    }
+}

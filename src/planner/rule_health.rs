@@ -1,0 +1,69 @@
+//! The figures of a rule from which its health is judged.
+
+use super::stats::RuleStats;
+use crate::domain::health::{MainQueueFacts, RuleFacts, WebhookFacts};
+use crate::domain::time::At;
+use serde_json::Value;
+
+impl RuleStats {
+    /// Returns the figures of the rule itself.
+    pub fn rule_facts(&self) -> RuleFacts {
+        let closed = self.closed();
+        RuleFacts {
+            name: self.rule.name.clone(),
+            now: self.status.now,
+            is_stalled: self.is_stalled(),
+            planner_group: self.rule.planner_group.clone(),
+            staged: self.status.staged,
+            tenants: self.sum(|queue| queue.staged_tenants),
+            oldest_age: self.oldest_age_ms(),
+            closed,
+            closed_since: closed.and_then(|closed| self.rounds_skipped_since(closed.name())),
+            is_all_held: self.rounds.first().is_some_and(|round| round["reason"] == "hold"),
+            latency: self.latency_ms(),
+            latency_threshold: self.rule.latency_threshold,
+            depth: self.sum(|queue| queue.depth),
+            max_depth: self.rule.max_depth,
+            drain_per_second: self.drain_per_s(),
+        }
+    }
+
+    /// Returns the state of the weights webhook at the end of the last round.
+    pub fn webhook_facts(&self) -> WebhookFacts {
+        let webhook = self.rounds.first().map_or(&Value::Null, |round| &round["weights_webhook"]);
+        let text = |name: &str| webhook[name].as_str().map(str::to_owned);
+        WebhookFacts {
+            rule: self.rule.name.clone(),
+            now: self.status.now,
+            failing_since: webhook["failing_since"].as_str().and_then(instant),
+            last_error: text("last_error"),
+            fallback: text("fallback"),
+        }
+    }
+
+    /// Returns the state of the main queue.
+    pub fn main_queue_facts(&self) -> MainQueueFacts {
+        MainQueueFacts {
+            name: self.rule.main_queue.clone(),
+            rule: self.rule.name.clone(),
+            trouble: self.trouble(),
+            undelivered: self.undelivered,
+            staged: self.status.staged,
+        }
+    }
+
+    /// Returns the time of the first of the last rounds in a row that were skipped for a reason.
+    /// Only the last rounds are known, so it may have begun earlier.
+    fn rounds_skipped_since(&self, reason: &str) -> Option<i64> {
+        let skipped = self.rounds.iter().take_while(|round| round["reason"] == reason).last()?;
+        skipped["at"].as_str().and_then(instant)
+    }
+}
+
+/// Parses a timestamp of a round.
+fn instant(text: &str) -> Option<i64> {
+    match At::parse(text)? {
+        At::Absolute(ms) => Some(ms),
+        At::Relative(_) => None,
+    }
+}
