@@ -2,7 +2,7 @@
 
 use crate::api::{Api, Server, Services, Timeouts};
 use crate::auth::{self, ApiKey, AuthMode, KeyCache};
-use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
+use crate::background::{Auditor, CronRunner, HistoryRecorder, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::domain::plan::Rules;
@@ -137,6 +137,7 @@ impl App {
             tasks.spawn(neighbors.watch(holder(), stop.clone()));
             tasks.spawn(cron_runner.run(stop.clone()));
             tasks.spawn(WebhookDelivery::new(store.clone(), sender).run(stop.clone()));
+            tasks.spawn(HistoryRecorder::new(registry.clone()).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {

@@ -1,8 +1,9 @@
-//! The figures of a rule from which its health is judged.
+//! The figures of a rule from which its health is judged, and those that history keeps.
 
 use super::stats::RuleStats;
 use crate::domain::health::{MainQueueFacts, RuleFacts, WebhookFacts};
 use crate::domain::time::At;
+use crate::store::RuleSample;
 use serde_json::Value;
 
 impl RuleStats {
@@ -38,6 +39,17 @@ impl RuleStats {
             failing_since: webhook["failing_since"].as_str().and_then(instant),
             last_error: text("last_error"),
             fallback: text("fallback"),
+        }
+    }
+
+    /// Returns the figures that history keeps.
+    pub fn sample(&self) -> RuleSample {
+        RuleSample {
+            staged: self.status.staged,
+            depth: self.sum(|queue| queue.depth),
+            latency_ms: self.latency_ms(),
+            gate_open: self.closed().is_none(),
+            promoted_total: self.status.promoted,
         }
     }
 

@@ -36,6 +36,16 @@ impl Keys {
         self.key(&format!("activity:{letter}{number}"))
     }
 
+    /// Sorted set: tenants by their activity in a minute, numbered since the epoch.
+    pub(super) fn busy_tenants(&self, minute: i64) -> String {
+        self.key(&format!("busy:m{minute}"))
+    }
+
+    /// String: the sample of an interval, numbered since the epoch.
+    pub(super) fn history(&self, interval: i64) -> String {
+        self.key(&format!("history:{interval}"))
+    }
+
     /// Hash: numbers of jobs that ended in a minute, numbered since the epoch, by queue.
     pub(super) fn ended(&self, minute: i64) -> String {
         self.key(&format!("ended:m{minute}"))

@@ -11,6 +11,7 @@ pub(super) mod event_stream;
 pub(super) mod events;
 pub(super) mod fetch;
 pub(super) mod health_report;
+pub(super) mod history;
 pub(super) mod jobs;
 pub(super) mod keys;
 pub(super) mod manifest;

@@ -1,8 +1,9 @@
-//! Totals over all queues, jobs and workers, and the health report.
+//! Totals over all queues, jobs and workers, the health report, and history.
 
 use super::operation::{Operation, operation};
-use super::schema::{enumeration, string};
+use super::schema::{enumeration, integer, string};
 use crate::api::answers::health_report::HealthReport;
+use crate::api::answers::history::History;
 use crate::api::answers::stats::Stats;
 
 pub fn show() -> Operation {
@@ -19,4 +20,14 @@ pub fn health_report() -> Operation {
         .answer::<HealthReport>(200, "The report.")
         .also_as("text/plain", string())
         .also_as("text/markdown", string())
+}
+
+pub fn history() -> Operation {
+    operation("Show the history of the last hours")
+        .description(
+            "A sample for each interval of five minutes, kept for a day: at most 50 rules, the 50 queues with most jobs and \
+             the 50 busiest tenants.",
+        )
+        .query("hours", integer(1, 24), "Number of hours; 24 by default.")
+        .answer::<History>(200, "The samples, oldest first.")
 }

@@ -38,7 +38,7 @@ impl EndedJobs {
         format!("{} {}", self.completed, self.discarded)
     }
 
-    fn add(&mut self, other: EndedJobs) {
+    pub(super) fn add(&mut self, other: EndedJobs) {
         self.completed += other.completed;
         self.discarded += other.discarded;
     }
@@ -246,7 +246,7 @@ impl Store {
     }
 
     /// Returns the numbers of jobs that ended in a minute. `queues` are names in the store.
-    async fn ended_in(&self, minute: i64, queues: &[&str]) -> Result<Vec<EndedJobs>, Error> {
+    pub(super) async fn ended_in(&self, minute: i64, queues: &[&str]) -> Result<Vec<EndedJobs>, Error> {
         if queues.is_empty() {
             return Ok(Vec::new());
         }
@@ -277,7 +277,7 @@ impl Store {
         Ok(Some(sums.collect()))
     }
 
-    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<TenantActivity>, Error> {
+    pub(super) async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<TenantActivity>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }

@@ -108,6 +108,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("POST", "/ojs/v1/cron/{name}/run", "pa"),
     ("POST", "/ojs/v1/cron-preview", "pwoa"),
     ("GET", "/ojs/v1/admin/health-report", "oa"),
+    ("GET", "/ojs/v1/admin/history", "oa"),
     ("GET", "/ojs/v1/admin/stats", "oa"),
     ("GET", "/ojs/v1/admin/queues", "oa"),
     ("GET", "/ojs/v1/admin/queues/{name}", "oa"),

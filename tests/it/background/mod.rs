@@ -1,5 +1,6 @@
-//! Background tasks: audit, noisy neighbours, retention.
+//! Background tasks: audit, history, noisy neighbours, retention.
 
 mod audit;
+mod history;
 mod noisy_neighbors;
 mod retention;

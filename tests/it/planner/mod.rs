@@ -77,7 +77,7 @@ pub fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
 }
 
 /// A registry whose rounds the test runs.
-fn registry(store: &Store, rules: &[Rule]) -> RunnerRegistry {
+pub fn registry(store: &Store, rules: &[Rule]) -> RunnerRegistry {
     let main_queues = MainQueues::builtin(store.clone());
     RunnerRegistry::new(store.clone(), rulebook(store, rules), main_queues, Metrics::default(), "hand")
 }

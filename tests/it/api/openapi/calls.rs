@@ -166,6 +166,7 @@ async fn queues(caller: &Caller) {
         "/queues/mail/stats",
         "/admin/stats",
         "/admin/health-report",
+        "/admin/history",
         "/admin/queues",
         "/admin/queues/mail",
     ] {
