@@ -4,7 +4,9 @@ mod check;
 mod debug;
 mod demo;
 mod doctor;
+mod generate;
 mod keys;
+mod lists;
 mod main_queues;
 mod ready;
 mod report;
@@ -46,6 +48,7 @@ Examples:
   fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
   fairgate report                                    show what needs attention on a running server
+  fairgate queues --json                             list queues, tenants, jobs, limits, workers, planner
   fairgate doctor                                    check Redis, job counts and main queues
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
@@ -62,6 +65,12 @@ FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Jobs(lists::Jobs),
+    Queues(lists::Queues),
+    Tenants(lists::Tenants),
+    Limits(lists::Limits),
+    Workers(lists::Workers),
+    Planner(lists::Planner),
     Ready(ready::Ready),
     Report(report::Report),
     Check(check::Check),
@@ -71,6 +80,8 @@ enum Command {
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
+    Completions(generate::Completions),
+    Man(generate::Man),
 }
 
 /// Settings that all commands share.
@@ -147,6 +158,12 @@ pub fn run() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Serve(command) => command.run(),
+        Command::Jobs(command) => command.run(),
+        Command::Queues(command) => command.run(),
+        Command::Tenants(command) => command.run(),
+        Command::Limits(command) => command.run(),
+        Command::Workers(command) => command.run(),
+        Command::Planner(command) => command.run(),
         Command::Ready(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Check(command) => command.run(),
@@ -156,6 +173,8 @@ pub fn run() -> ExitCode {
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -171,6 +190,15 @@ fn counted(number: u64, noun: &str) -> String {
         false => "s",
     };
     format!("{number} {noun}{ending}")
+}
+
+/// Prints text on standard output. A reader such as `head` may have closed it, which is no error.
+fn print(text: impl std::fmt::Display) -> std::io::Result<()> {
+    use std::io::Write;
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// Creates the async runtime of a command.

@@ -50,7 +50,7 @@ impl Report {
         let client = self.server.client()?;
         let path = format!("/ojs/v1/admin/health-report?format={}", self.format.name());
         let report = super::runtime()?.block_on(client.get_text(&path))?;
-        println!("{}", report.trim_end());
+        super::print(report.trim_end())?;
         let is_critical = report.starts_with(self.format.of_critical());
         Ok(if is_critical { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

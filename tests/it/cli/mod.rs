@@ -4,5 +4,6 @@ mod commands;
 mod debug;
 mod demo;
 mod examples;
+mod lists;
 mod start;
 mod weights;

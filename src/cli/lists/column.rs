@@ -1,0 +1,97 @@
+//! A column of a list.
+
+use serde_json::Value;
+
+/// The kind of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    /// Milliseconds, shown with the unit that suits them.
+    Duration,
+    /// A part of 1, shown in per cent.
+    Part,
+}
+
+/// A column: its title, and the JSON pointer to its value within an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) title: &'static str,
+    pointer: &'static str,
+    kind: Kind,
+}
+
+impl Column {
+    pub(super) const fn text(title: &'static str, pointer: &'static str) -> Column {
+        Column { title, pointer, kind: Kind::Text }
+    }
+
+    pub(super) const fn number(title: &'static str, pointer: &'static str) -> Column {
+        Column { title, pointer, kind: Kind::Number }
+    }
+
+    pub(super) const fn duration(title: &'static str, pointer: &'static str) -> Column {
+        Column { title, pointer, kind: Kind::Duration }
+    }
+
+    pub(super) const fn part(title: &'static str, pointer: &'static str) -> Column {
+        Column { title, pointer, kind: Kind::Part }
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        self.kind != Kind::Text
+    }
+
+    /// Returns the text of the column for an item; `-` if it has no such value.
+    pub(super) fn value(&self, item: &Value) -> String {
+        let value = item.pointer(self.pointer).unwrap_or(&Value::Null);
+        match (self.kind, value, value.as_f64()) {
+            (_, Value::Null, _) => "-".to_owned(),
+            (Kind::Duration, _, Some(ms)) => duration(ms),
+            (Kind::Part, _, Some(part)) => format!("{:.1} %", part * 100.0),
+            (_, Value::String(text), _) => printable(text),
+            (_, Value::Bool(value), _) => if *value { "yes" } else { "no" }.to_owned(),
+            (_, Value::Array(values), _) => {
+                let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+                printable(&values.join(","))
+            }
+            (_, value, _) => value.to_string(),
+        }
+    }
+}
+
+/// Returns text without control characters, which a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+fn duration(ms: f64) -> String {
+    match ms {
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
+        ms if ms < 7_200_000.0 => format!("{:.0} min", ms / 6e4),
+        ms => format!("{:.1} h", ms / 3.6e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_shown_as_people_read_them() {
+        let item = json!({"name": "a\u{1b}[2J", "jobs": 1200, "age": 92_400, "share": 0.25, "open": true, "queues": ["a", "b"]});
+        for (column, text) in [
+            (Column::text("", "/name"), "a\u{fffd}[2J"),
+            (Column::number("", "/jobs"), "1200"),
+            (Column::duration("", "/age"), "92.4 s"),
+            (Column::part("", "/share"), "25.0 %"),
+            (Column::text("", "/open"), "yes"),
+            (Column::text("", "/queues"), "a,b"),
+            (Column::number("", "/missing"), "-"),
+        ] {
+            assert_eq!(column.value(&item), text);
+        }
+    }
+}

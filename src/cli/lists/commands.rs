@@ -1,0 +1,182 @@
+//! The commands that print a list.
+
+use super::column::Column;
+use super::{List, ListOptions};
+use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::process::ExitCode;
+
+const JOBS: &[Column] = &[
+    Column::text("ID", "/id"),
+    Column::text("STATE", "/state"),
+    Column::text("TYPE", "/type"),
+    Column::text("QUEUE", "/queue"),
+    Column::text("TENANT", "/meta/tenant_id"),
+    Column::number("ATTEMPT", "/attempt"),
+    Column::text("CREATED", "/created_at"),
+];
+const QUEUES: &[Column] = &[
+    Column::text("QUEUE", "/name"),
+    Column::text("STATE", "/state"),
+    Column::number("STAGED+PENDING", "/counts/pending"),
+    Column::number("AVAILABLE", "/counts/available"),
+    Column::number("ACTIVE", "/counts/active"),
+    Column::number("SCHEDULED", "/counts/scheduled"),
+    Column::number("RETRYABLE", "/counts/retryable"),
+    Column::number("STARTED/MIN", "/throughput/started_per_minute"),
+    Column::number("FAILED/MIN", "/throughput/failed_per_minute"),
+    Column::duration("AVG WAIT", "/throughput/avg_wait_ms"),
+];
+const TENANTS: &[Column] = &[
+    Column::text("TENANT", "/tenant_id"),
+    Column::number("WEIGHT", "/fairness_weight"),
+    Column::number("JOBS", "/total_jobs"),
+    Column::number("STAGED+PENDING", "/jobs/pending"),
+    Column::number("AVAILABLE", "/jobs/available"),
+    Column::number("ACTIVE", "/jobs/active"),
+    Column::number("MAX ACTIVE", "/limits/max_concurrency"),
+    Column::text("SETTINGS", "/source"),
+];
+const LIMITS: &[Column] = &[
+    Column::text("LIMIT", "/key"),
+    Column::number("ACTIVE", "/concurrency/active"),
+    Column::number("OF", "/concurrency/limit"),
+    Column::number("STARTS", "/rate/current_count"),
+    Column::number("OF", "/rate/limit"),
+    Column::text("PERIOD", "/rate/period"),
+    Column::number("WAITING", "/waiting_count"),
+    Column::text("STOPPED UNTIL", "/hold_until"),
+];
+const WORKERS: &[Column] = &[
+    Column::text("WORKER", "/id"),
+    Column::text("STATE", "/state"),
+    Column::text("POOL", "/pool"),
+    Column::number("ACTIVE", "/active_jobs"),
+    Column::text("LAST HEARTBEAT", "/last_heartbeat_at"),
+];
+const RULES: &[Column] = &[
+    Column::text("RULE", "/rule"),
+    Column::text("STATE", "/state"),
+    Column::number("STAGED", "/staged/jobs"),
+    Column::number("TENANTS", "/staged/tenants"),
+    Column::duration("OLDEST", "/staged/oldest_age_ms"),
+    Column::text("OPEN", "/gate/open"),
+    Column::text("CLOSED BY", "/gate/reason"),
+    Column::duration("LATENCY", "/main_queue/latency_ms"),
+    Column::number("DEPTH", "/main_queue/depth"),
+    Column::number("JOBS/S", "/main_queue/drain_per_s"),
+    Column::number("PROMOTED", "/rounds/promoted_total"),
+];
+const RULE_TENANTS: &[Column] = &[
+    Column::text("TENANT", "/tenant_id"),
+    Column::text("QUEUE", "/queue"),
+    Column::number("STAGED", "/pending"),
+    Column::duration("OLDEST", "/oldest_age_ms"),
+    Column::number("WEIGHT", "/weight"),
+    Column::text("HELD", "/held"),
+    Column::part("SHARE", "/share"),
+    Column::part("EXPECTED", "/expected_share"),
+    Column::number("NEXT WITHIN", "/wait_bound_jobs"),
+];
+
+/// List jobs of a running server, in no particular order.
+#[derive(Args)]
+pub(in crate::cli) struct Jobs {
+    #[command(flatten)]
+    options: ListOptions,
+    /// Only jobs in this state: available, active, scheduled, retryable, pending, completed,
+    /// cancelled or discarded
+    #[arg(long)]
+    state: Option<String>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only jobs of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+}
+
+/// List the queues of a running server, with the jobs of the last minute.
+#[derive(Args)]
+pub(in crate::cli) struct Queues {
+    #[command(flatten)]
+    options: ListOptions,
+}
+
+/// List the tenants of a running server that have jobs or settings.
+#[derive(Args)]
+pub(in crate::cli) struct Tenants {
+    #[command(flatten)]
+    options: ListOptions,
+}
+
+/// List the rate limits of a running server, and what they hold back.
+#[derive(Args)]
+pub(in crate::cli) struct Limits {
+    #[command(flatten)]
+    options: ListOptions,
+}
+
+/// List the workers of a running server.
+#[derive(Args)]
+pub(in crate::cli) struct Workers {
+    #[command(flatten)]
+    options: ListOptions,
+}
+
+/// List the plan rules of a running server, or the tenants with staged jobs of one rule.
+#[derive(Args)]
+pub(in crate::cli) struct Planner {
+    #[command(flatten)]
+    options: ListOptions,
+    /// The rule whose tenants to list
+    rule: Option<String>,
+    /// Order of the tenants: pending, oldest, weight or name
+    #[arg(long, value_name = "ORDER", requires = "rule")]
+    sort: Option<String>,
+}
+
+fn list(path: &str, columns: &'static [Column]) -> List {
+    List { path: path.to_owned(), query: Vec::new(), columns }
+}
+
+impl Jobs {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        let filters = [("state", self.state), ("queue", self.queue), ("type", self.kind)];
+        let query = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        List { query, ..list("/admin/jobs", JOBS) }.print(&self.options)
+    }
+}
+
+impl Queues {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        list("/admin/queues", QUEUES).print(&self.options)
+    }
+}
+
+impl Tenants {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        list("/admin/tenants", TENANTS).print(&self.options)
+    }
+}
+
+impl Limits {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        list("/rate-limits", LIMITS).print(&self.options)
+    }
+}
+
+impl Workers {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        list("/admin/workers", WORKERS).print(&self.options)
+    }
+}
+
+impl Planner {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        let Some(rule) = self.rule else { return list("/admin/planner", RULES).print(&self.options) };
+        let path = format!("/admin/planner/{}/tenants", utf8_percent_encode(&rule, NON_ALPHANUMERIC));
+        let query = self.sort.into_iter().map(|sort| ("sort", sort)).collect();
+        List { query, ..list(&path, RULE_TENANTS) }.print(&self.options)
+    }
+}
