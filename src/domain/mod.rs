@@ -12,9 +12,11 @@
 //! - [`pool`] – pools of workers, and the policy of dispatch.
 //! - [`noisy`] – detection of tenants that harm others.
 //! - [`shadow`] – simulation of a queue under a rule.
+//! - [`autoscale`] – the number of workers that a backlog needs.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
+pub mod autoscale;
 pub mod canonical;
 pub mod cron;
 pub mod duration;
