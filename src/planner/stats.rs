@@ -11,6 +11,7 @@ use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Number of tenants from which fairness figures are computed: those that are next. The age of
 /// staged jobs also takes this many held or blocked tenants into account.
@@ -75,6 +76,20 @@ impl RuleStats {
         }))
     }
 
+    /// Returns the rule.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    pub(super) fn status(&self) -> &RuleStatus {
+        &self.status
+    }
+
+    /// Returns the number of promoted jobs that have not arrived in the main queue.
+    pub(super) fn undelivered(&self) -> u64 {
+        self.undelivered
+    }
+
     fn state(&self) -> &'static str {
         if is_stalled(&self.rule, &self.status) {
             "stalled"
@@ -97,12 +112,13 @@ impl RuleStats {
         queue.gate(&self.rule, self.status.now)
     }
 
-    fn latency_ms(&self) -> u64 {
+    /// Returns the age of the oldest runnable job in the main queues, in milliseconds.
+    pub(super) fn latency_ms(&self) -> u64 {
         self.status.queues.iter().map(|queue| self.gate(queue).latency_ms).max().unwrap_or(0)
     }
 
     /// Returns the reason of the first closed gate.
-    fn closed(&self) -> Option<Closed> {
+    pub(super) fn closed(&self) -> Option<Closed> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
         if self.status.paused { Some(Closed::Paused) } else { closed }
     }
@@ -123,7 +139,8 @@ impl RuleStats {
         self.surveys.iter().flat_map(|survey| &survey.levels)
     }
 
-    fn oldest_age_ms(&self) -> u64 {
+    /// Returns the age of the oldest staged job, in milliseconds.
+    pub(super) fn oldest_age_ms(&self) -> u64 {
         let tenants = self.levels_staged().flat_map(|level| &level.tenants);
         let oldest = tenants.filter_map(|tenant| tenant.oldest).min();
         oldest.map_or(0, |since| u64::try_from(self.status.now - since).unwrap_or(0))
@@ -131,6 +148,12 @@ impl RuleStats {
 
     fn drain_per_s(&self) -> f64 {
         self.rounds.first().and_then(|round| round["drain_per_s"].as_f64()).unwrap_or(0.0)
+    }
+
+    /// Returns the drain rate that the last round measured, unless it is older than `within`.
+    pub(super) fn recent_drain_per_s(&self, within: Duration) -> Option<f64> {
+        let At::Absolute(at) = At::parse(self.rounds.first()?["at"].as_str()?)? else { return None };
+        (self.status.now - at <= within.as_millis() as i64).then(|| self.drain_per_s())
     }
 
     /// Returns Jain's index over the tenants that had staged jobs during all of the last rounds; 1

@@ -107,6 +107,8 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/v1/cron/{name}/next", "oa"),
     ("POST", "/ojs/v1/cron/{name}/run", "pa"),
     ("POST", "/ojs/v1/cron-preview", "pwoa"),
+    ("GET", "/ojs/v1/admin/autoscale", "oa"),
+    ("GET", "/ojs/v1/admin/autoscale/{name}", "oa"),
     ("GET", "/ojs/v1/admin/stats", "oa"),
     ("GET", "/ojs/v1/admin/queues", "oa"),
     ("GET", "/ojs/v1/admin/queues/{name}", "oa"),
