@@ -18,6 +18,8 @@ pub struct ScalingReader<'a> {
     registry: &'a RunnerRegistry,
     known: Arc<KnownRules>,
     groups: Vec<WorkerGroup>,
+    /// False if arrivals and run times are unknown.
+    is_counted: bool,
     options: ScalingOptions,
 }
 
@@ -56,7 +58,8 @@ impl<'a> ScalingReader<'a> {
     pub async fn open(registry: &'a RunnerRegistry, options: ScalingOptions) -> Result<ScalingReader<'a>, Error> {
         let known = registry.rules().known().await?;
         let groups = registry.store().worker_groups().await?;
-        Ok(ScalingReader { registry, known, groups, options })
+        let is_counted = registry.store().count_activity().await?;
+        Ok(ScalingReader { registry, known, groups, is_counted, options })
     }
 
     /// Returns the names of all rules, in their order.
@@ -79,7 +82,7 @@ impl<'a> ScalingReader<'a> {
         let backlogs = self.registry.store().backlogs(&queues, &[]).await?;
         let read: Vec<&QueueBacklog> = backlogs.queues.iter().collect();
         // Without a queue, it is not known where jobs would arrive.
-        let flow = Flow::of(&read, backlogs.is_counted && !queues.is_empty());
+        let flow = Flow::of(&read, self.is_counted && !queues.is_empty());
         let mut jobs = BacklogJobs { staged: status.staged, ..BacklogJobs::default() };
         let mut facts = Facts {
             oldest_seconds: stats.oldest_age_ms().max(stats.latency_ms()) as f64 / 1e3,
@@ -125,7 +128,7 @@ impl<'a> ScalingReader<'a> {
         let mut reports = Vec::with_capacity(names.len());
         for ((name, queue), backlog) in names.iter().zip(stored).zip(&backlogs.queues) {
             let oldest_ms = self.oldest_ms(queue, backlog, &backlogs).await?;
-            let (flow, crew) = (Flow::of(&[backlog], backlogs.is_counted), self.crew(&[queue]));
+            let (flow, crew) = (Flow::of(&[backlog], self.is_counted), self.crew(&[queue]));
             let jobs = BacklogJobs {
                 staged: backlog.staged.iter().map(|staged| staged.jobs).sum(),
                 available: backlog.available,

@@ -28,7 +28,7 @@ pub struct ScalingLevel<'a> {
 }
 
 /// Metrics for autoscalers. A number that is unknown has no series.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ScalingMetrics {
     /// Names with series of their own, by kind.
     labels: Arc<Mutex<BTreeMap<&'static str, Labels>>>,
@@ -38,19 +38,6 @@ pub struct ScalingMetrics {
     seconds: Family<BacklogName, Level>,
     load: Family<BacklogName, Level>,
     wanted: Family<BacklogName, Gauge>,
-}
-
-impl Default for ScalingMetrics {
-    fn default() -> Self {
-        ScalingMetrics {
-            labels: Arc::default(),
-            shown: Arc::default(),
-            jobs: Family::default(),
-            seconds: Family::default(),
-            load: Family::default(),
-            wanted: Family::default(),
-        }
-    }
 }
 
 impl ScalingMetrics {

@@ -41,8 +41,6 @@ pub struct StagedBacklog {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Backlogs {
     pub now: i64,
-    /// False if activity is not recorded: arrivals and run times are unknown then.
-    pub is_counted: bool,
     /// In the order of the request.
     pub queues: Vec<QueueBacklog>,
 }
@@ -65,10 +63,16 @@ impl Store {
     /// The period over which run times are averaged.
     pub const RUN_WINDOW: Duration = Duration::from_secs(600);
 
+    /// Counts the activity since the last call, so that arrivals and run times are current. Returns
+    /// false if activity is not recorded: they are unknown then.
+    pub async fn count_activity(&self) -> Result<bool, Error> {
+        self.sum_activity().await
+    }
+
     /// Returns the backlogs of queues, with the jobs that these rules have staged for them.
     /// `queues` are names in the store.
     pub async fn backlogs(&self, queues: &[&str], rules: &[&str]) -> Result<Backlogs, Error> {
-        let mut all = Backlogs { is_counted: self.sum_activity().await?, ..Backlogs::default() };
+        let mut all = Backlogs::default();
         for portion in queues.chunks(PORTION) {
             let args = BacklogArgs { queues: portion.to_vec(), rules };
             let read: ReadBacklogs = BACKLOG.call_packed(&self.core, &args).await?;
