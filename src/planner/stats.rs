@@ -202,9 +202,11 @@ impl RuleStats {
             tenants: self.sum(|queue| queue.staged_tenants),
             oldest_seconds: self.oldest_age_ms() as f64 / 1e3,
             latency_seconds: self.latency_ms() as f64 / 1e3,
+            latency_threshold_seconds: self.rule.latency_threshold as f64 / 1e3,
             depth: self.sum(|queue| queue.depth),
             drain_per_second: self.drain_per_s(),
-            gate_open: self.closed().is_none(),
+            closed: self.closed(),
+            stalled: is_stalled(&self.rule, &self.status),
             wasted_seconds: self.status.wasted_ms as f64 / 1e3,
             jain_index: self.jain(),
         }

@@ -103,6 +103,7 @@ pub(crate) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Ap
 async fn measure_depths(api: &Api) -> Result<(), Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
+    api.metrics().store.dispatch.dead_letters(api.store().dead_letter_count().await?);
     let known = api.registry().rules().known().await?;
     let reader = ScalingReader::open(api.registry(), ScalingOptions::default()).await?;
     let (mut levels, mut backlogs) = (Vec::new(), Vec::new());
