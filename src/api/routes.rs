@@ -8,9 +8,9 @@ use super::openapi::Describe;
 use super::router::{BoxedHandler, ResponseFuture};
 use super::{
     handlers::{
-        admin_jobs, admin_queues, admin_workers, crons, dead_letter, docs, events, fetch, health_report, history, jobs,
-        keys, manifest, noise, planner, pools, progress, queue_config, queue_limits, queues, rate_limits, results,
-        round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers, workflows,
+        admin_jobs, admin_queues, admin_workers, autoscale, crons, dead_letter, docs, events, fetch, health_report,
+        history, jobs, keys, manifest, noise, planner, pools, progress, queue_config, queue_limits, queues,
+        rate_limits, results, round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers, workflows,
     },
     openapi,
 };
@@ -247,6 +247,8 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/cron-preview", Namespaced(ALL), crons::preview, openapi::crons::preview),
         get("/ojs/v1/admin/health-report", Global(READERS), health_report::show, openapi::stats::health_report),
         get("/ojs/v1/admin/history", Global(READERS), history::show, openapi::stats::history),
+        get("/ojs/v1/admin/autoscale", Global(READERS), autoscale::list, openapi::autoscale::list_all),
+        get("/ojs/v1/admin/autoscale/{name}", Global(READERS), autoscale::show, openapi::autoscale::show),
         get("/ojs/v1/admin/stats", Global(READERS), stats::show, openapi::stats::show),
         get("/ojs/v1/admin/queues", Namespaced(READERS), admin_queues::list, openapi::queues::list_for_admin),
         get("/ojs/v1/admin/queues/{name}", Namespaced(READERS), admin_queues::show, openapi::queues::show_to_admin),

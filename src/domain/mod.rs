@@ -13,9 +13,11 @@
 //! - [`noisy`] – detection of tenants that harm others.
 //! - [`shadow`] – simulation of a queue under a rule.
 //! - [`health`] – problems that figures show, in sentences.
+//! - [`autoscale`] – the number of workers that a backlog needs.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
+pub mod autoscale;
 pub mod canonical;
 pub mod cron;
 pub mod duration;

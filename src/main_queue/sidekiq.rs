@@ -96,6 +96,7 @@ impl Sidekiq {
             let serving: Vec<&SidekiqProcess> = crew.iter().filter(|one| one.queues.contains(&queue.queue)).collect();
             self.warn_if_unserved(&queue.queue, serving.is_empty()).await;
             queue.processes = Some(serving.len() as u64);
+            queue.slots = Some(serving.iter().map(|one| one.threads(&queue.queue)).sum());
             queue.active = serving.iter().map(|one| one.busy).sum();
             let awake = serving.iter().filter(|one| !one.quiet);
             queue.spare = awake.map(|one| one.spare(&queue.queue)).sum();

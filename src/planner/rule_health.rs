@@ -5,6 +5,10 @@ use crate::domain::health::{MainQueueFacts, RuleFacts, WebhookFacts};
 use crate::domain::time::At;
 use crate::store::RuleSample;
 use serde_json::Value;
+use std::time::Duration;
+
+/// Age up to which the drain rate of the last round counts.
+const FRESH: Duration = Duration::from_secs(120);
 
 impl RuleStats {
     /// Returns the figures of the rule itself.
@@ -25,7 +29,7 @@ impl RuleStats {
             latency_threshold: self.rule.latency_threshold,
             depth: self.sum(|queue| queue.depth),
             max_depth: self.rule.max_depth,
-            drain_per_second: self.drain_per_s(),
+            drain_per_second: self.recent_drain_per_s(FRESH).unwrap_or(0.0),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Number of tenants from which fairness figures are computed: those that are next. The age of
 /// staged jobs also takes this many held or blocked tenants into account.
@@ -79,6 +80,20 @@ impl RuleStats {
         is_stalled(&self.rule, &self.status)
     }
 
+    /// Returns the rule.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    pub(super) fn status(&self) -> &RuleStatus {
+        &self.status
+    }
+
+    /// Returns the number of promoted jobs that have not arrived in the main queue.
+    pub(super) fn undelivered(&self) -> u64 {
+        self.undelivered
+    }
+
     fn state(&self) -> &'static str {
         if self.is_stalled() {
             "stalled"
@@ -101,6 +116,7 @@ impl RuleStats {
         queue.gate(&self.rule, self.status.now)
     }
 
+    /// Returns the age of the oldest runnable job in the main queues, in milliseconds.
     pub(super) fn latency_ms(&self) -> u64 {
         self.status.queues.iter().map(|queue| self.gate(queue).latency_ms).max().unwrap_or(0)
     }
@@ -127,6 +143,7 @@ impl RuleStats {
         self.surveys.iter().flat_map(|survey| &survey.levels)
     }
 
+    /// Returns the age of the oldest staged job, in milliseconds.
     pub(super) fn oldest_age_ms(&self) -> u64 {
         let tenants = self.levels_staged().flat_map(|level| &level.tenants);
         let oldest = tenants.filter_map(|tenant| tenant.oldest).min();
@@ -135,6 +152,12 @@ impl RuleStats {
 
     pub(super) fn drain_per_s(&self) -> f64 {
         self.rounds.first().and_then(|round| round["drain_per_s"].as_f64()).unwrap_or(0.0)
+    }
+
+    /// Returns the drain rate that the last round measured, unless it is older than `within`.
+    pub(super) fn recent_drain_per_s(&self, within: Duration) -> Option<f64> {
+        let At::Absolute(at) = At::parse(self.rounds.first()?["at"].as_str()?)? else { return None };
+        (self.status.now - at <= within.as_millis() as i64).then(|| self.drain_per_s())
     }
 
     /// Returns Jain's index over the tenants that had staged jobs during all of the last rounds; 1
@@ -183,9 +206,11 @@ impl RuleStats {
             tenants: self.sum(|queue| queue.staged_tenants),
             oldest_seconds: self.oldest_age_ms() as f64 / 1e3,
             latency_seconds: self.latency_ms() as f64 / 1e3,
+            latency_threshold_seconds: self.rule.latency_threshold as f64 / 1e3,
             depth: self.sum(|queue| queue.depth),
             drain_per_second: self.drain_per_s(),
-            gate_open: self.closed().is_none(),
+            closed: self.closed(),
+            stalled: self.is_stalled(),
             wasted_seconds: self.status.wasted_ms as f64 / 1e3,
             jain_index: self.jain(),
         }

@@ -51,6 +51,11 @@ impl Keys {
         self.key(&format!("ended:m{minute}"))
     }
 
+    /// Hash: jobs that arrived, attempts that ended and their run times in a minute, by queue.
+    pub(super) fn flow(&self, minute: i64) -> String {
+        self.key(&format!("flow:m{minute}"))
+    }
+
     /// Hash: time of first use by queue.
     pub(super) fn queues(&self) -> String {
         self.key("queues")

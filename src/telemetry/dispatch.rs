@@ -94,6 +94,7 @@ pub struct DispatchMetrics {
     exceeded: Family<KeyAndStrategy, Counter>,
     held: Histograms<KeyName>,
     drift: Gauge,
+    dead_letters: Gauge,
 }
 
 impl Default for DispatchMetrics {
@@ -112,6 +113,7 @@ impl Default for DispatchMetrics {
             exceeded: Family::default(),
             held: Histograms::new_with_constructor(|| Histogram::new(QUEUE_TIMES)),
             drift: Gauge::default(),
+            dead_letters: Gauge::default(),
         }
     }
 }
@@ -144,6 +146,7 @@ impl DispatchMetrics {
             self.held.clone(),
         );
         registry.register("fairgate_drift", "Job counts that disagree with the leases", self.drift.clone());
+        registry.register("fairgate_dead_letters", "Jobs in the dead letter", self.dead_letters.clone());
     }
 
     /// Records the dispatch of a job that waited for `waited_ms`.
@@ -228,6 +231,11 @@ impl DispatchMetrics {
     /// Sets the number of job counts that disagree with the leases.
     pub fn drift(&self, differences: u64) {
         self.drift.set(differences as i64);
+    }
+
+    /// Sets the number of dead letters.
+    pub fn dead_letters(&self, jobs: u64) {
+        self.dead_letters.set(jobs as i64);
     }
 }
 

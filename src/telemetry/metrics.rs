@@ -2,8 +2,8 @@
 //! encoded on request.
 
 use super::{
-    DispatchMetrics, Format, LabelPairs, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, SidekiqMetrics,
-    TenantMetrics, Waiting, WeightsMetrics, exposition,
+    DispatchMetrics, Format, LabelPairs, Labels, NoiseMetrics, PlannerMetrics, ScalingMetrics, ShadowMetrics,
+    SidekiqMetrics, TenantMetrics, Waiting, WeightsMetrics, exposition,
 };
 use crate::domain::job::State;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -75,6 +75,7 @@ pub struct Metrics {
     pub shadow: ShadowMetrics,
     pub noise: NoiseMetrics,
     pub sidekiq: SidekiqMetrics,
+    pub scaling: ScalingMetrics,
 }
 
 impl Default for Metrics {
@@ -94,7 +95,9 @@ impl Default for Metrics {
         noise.register(&mut registry);
         let sidekiq = SidekiqMetrics::default();
         sidekiq.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise, sidekiq }
+        let scaling = ScalingMetrics::default();
+        scaling.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise, sidekiq, scaling }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Logs and metrics of the process.
 
+mod autoscale;
 mod dispatch;
 mod exposition;
 mod labels;
@@ -14,6 +15,7 @@ mod tenants;
 mod waiting;
 mod weights;
 
+pub use autoscale::{ScalingLevel, ScalingMetrics};
 pub use dispatch::{DispatchLevels, DispatchMetrics, LimitLevel, MOST_KEYS, PoolLevel};
 pub use exposition::Format;
 pub use labels::{LabelPairs, Labels};

@@ -3,6 +3,7 @@
 use super::metrics::{Histograms, LATENCIES, Level, MOST_NAMES};
 use super::tenants::{MOST_PAIRS, MOST_TENANTS};
 use super::{LabelPairs, Labels};
+use crate::domain::plan::Closed;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,6 +22,12 @@ struct RuleName {
 struct RoundEnd {
     rule: String,
     outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct GateClosed {
+    rule: String,
     reason: &'static str,
 }
 
@@ -44,9 +51,12 @@ pub struct PlannerMetrics {
     tenants: Family<RuleName, Gauge>,
     oldest: Family<RuleName, Level>,
     latency: Family<RuleName, Level>,
+    threshold: Family<RuleName, Level>,
     depth: Family<RuleName, Gauge>,
     drain: Family<RuleName, Level>,
     open: Family<RuleName, Gauge>,
+    closed: Family<GateClosed, Gauge>,
+    stalled: Family<RuleName, Gauge>,
     wasted: Family<RuleName, Level>,
     jain: Family<RuleName, Level>,
 }
@@ -64,9 +74,12 @@ impl Default for PlannerMetrics {
             tenants: Family::default(),
             oldest: Family::default(),
             latency: Family::default(),
+            threshold: Family::default(),
             depth: Family::default(),
             drain: Family::default(),
             open: Family::default(),
+            closed: Family::default(),
+            stalled: Family::default(),
             wasted: Family::default(),
             jain: Family::default(),
         }
@@ -80,9 +93,14 @@ pub struct RuleLevels {
     pub tenants: u64,
     pub oldest_seconds: f64,
     pub latency_seconds: f64,
+    /// The latency above which the gate closes.
+    pub latency_threshold_seconds: f64,
     pub depth: u64,
     pub drain_per_second: f64,
-    pub gate_open: bool,
+    /// The reason why rounds promote nothing, if they do not.
+    pub closed: Option<Closed>,
+    /// True if jobs are staged and no process plans the rule.
+    pub stalled: bool,
     pub wasted_seconds: f64,
     pub jain_index: f64,
 }
@@ -109,6 +127,11 @@ impl PlannerMetrics {
             "Age of the oldest runnable job in the main queue",
             self.latency.clone(),
         );
+        registry.register(
+            "fairgate_gate_latency_threshold_seconds",
+            "Latency of the main queue above which the gate closes",
+            self.threshold.clone(),
+        );
         registry.register("fairgate_main_queue_depth", "Runnable jobs in the main queue", self.depth.clone());
         registry.register(
             "fairgate_main_queue_drain_per_second",
@@ -116,6 +139,16 @@ impl PlannerMetrics {
             self.drain.clone(),
         );
         registry.register("fairgate_gate_open", "1 if rounds may promote, 0 if the gate is closed", self.open.clone());
+        registry.register(
+            "fairgate_gate_closed",
+            "1 with the reason why rounds promote nothing; missing while the gate is open",
+            self.closed.clone(),
+        );
+        registry.register(
+            "fairgate_rule_stalled",
+            "1 if jobs are staged and no process plans the rule, else 0",
+            self.stalled.clone(),
+        );
         registry.register(
             "fairgate_idle_worker_seconds",
             "Time in which workers were idle although jobs were staged",
@@ -166,10 +199,11 @@ impl PlannerMetrics {
     }
 
     fn forget(&self, name: &RuleName) {
-        for counts in [&self.staged, &self.tenants, &self.depth, &self.open] {
+        for counts in [&self.staged, &self.tenants, &self.depth, &self.open, &self.stalled] {
             counts.remove(name);
         }
-        for levels in [&self.oldest, &self.latency, &self.drain, &self.wasted, &self.jain] {
+        self.set_closed(name, None);
+        for levels in [&self.oldest, &self.latency, &self.threshold, &self.drain, &self.wasted, &self.jain] {
             levels.remove(name);
         }
     }
@@ -179,10 +213,48 @@ impl PlannerMetrics {
         self.tenants.get_or_create(name).set(levels.tenants as i64);
         self.oldest.get_or_create(name).set(levels.oldest_seconds);
         self.latency.get_or_create(name).set(levels.latency_seconds);
+        self.threshold.get_or_create(name).set(levels.latency_threshold_seconds);
         self.depth.get_or_create(name).set(levels.depth as i64);
         self.drain.get_or_create(name).set(levels.drain_per_second);
-        self.open.get_or_create(name).set(i64::from(levels.gate_open));
+        self.open.get_or_create(name).set(i64::from(levels.closed.is_none()));
+        self.set_closed(name, levels.closed);
+        self.stalled.get_or_create(name).set(i64::from(levels.stalled));
         self.wasted.get_or_create(name).set(levels.wasted_seconds);
         self.jain.get_or_create(name).set(levels.jain_index);
+    }
+
+    /// Sets the series of one reason, and removes those of all others.
+    fn set_closed(&self, name: &RuleName, closed: Option<Closed>) {
+        for reason in Closed::ALL {
+            let series = GateClosed { rule: name.rule.clone(), reason: reason.name() };
+            match closed == Some(reason) {
+                true => _ = self.closed.get_or_create(&series).set(1),
+                false => _ = self.closed.remove(&series),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Format, Metrics};
+    use super::*;
+
+    #[test]
+    fn a_gate_has_a_series_only_for_the_reason_for_which_it_is_closed() {
+        let metrics = Metrics::default();
+        let series = |closed: Option<Option<Closed>>| {
+            let levels = closed.map(|closed| ("r", RuleLevels { closed, ..RuleLevels::default() }));
+            metrics.planner.levels(levels);
+            let text = metrics.encode(Format::Text);
+            let own = text.lines().filter(|line| line.starts_with("fairgate_gate_closed{"));
+            own.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let expected = |reason| [format!("fairgate_gate_closed{{rule=\"r\",reason=\"{reason}\"}} 1")];
+        assert_eq!(series(Some(Some(Closed::Depth))), expected("depth"));
+        assert_eq!(series(Some(Some(Closed::Unreachable))), expected("unreachable"));
+        assert_eq!(series(Some(None)), [""; 0]);
+        assert_eq!(series(Some(Some(Closed::Paused))), expected("paused"));
+        assert_eq!(series(None), [""; 0], "the rule is gone");
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Not here: jobs, workflows and events, which are stored text and never a Rust value, and the answers of hot routes.
 
+pub(super) mod autoscale;
 pub(super) mod bulk;
 pub(super) mod crons;
 pub(super) mod dead_letter;

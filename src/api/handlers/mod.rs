@@ -3,6 +3,7 @@
 pub(super) mod admin_jobs;
 pub(super) mod admin_queues;
 pub(super) mod admin_workers;
+pub(super) mod autoscale;
 pub(super) mod bulk;
 pub(super) mod crons;
 pub(super) mod dead_letter;

@@ -3,10 +3,12 @@
 use crate::api::answers::system::{BackendHealth, Health, NotReady, QueueNumbers, Ready, WorkerNumbers};
 use crate::api::error::ApiError;
 use crate::api::{Api, response};
-use crate::planner::RuleStats;
+use crate::planner::{RuleStats, ScalingOptions, ScalingReader, ScalingReport};
 use crate::rules::KnownRules;
-use crate::store::{Error, TenantJobs};
-use crate::telemetry::{DispatchLevels, Format, LimitLevel, MOST_KEYS, MOST_TENANTS, PoolLevel, TenantLevel};
+use crate::store::{Error, Queue, TenantJobs};
+use crate::telemetry::{
+    DispatchLevels, Format, LimitLevel, MOST_KEYS, MOST_TENANTS, PoolLevel, ScalingLevel, TenantLevel,
+};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -101,21 +103,41 @@ pub(crate) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Ap
 async fn measure_depths(api: &Api) -> Result<(), Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
+    api.metrics().store.dispatch.dead_letters(api.store().dead_letter_count().await?);
     let known = api.registry().rules().known().await?;
-    let mut levels = Vec::new();
+    let reader = ScalingReader::open(api.registry(), ScalingOptions::default()).await?;
+    let (mut levels, mut backlogs) = (Vec::new(), Vec::new());
     for name in known.names().take(MOST_RULES) {
-        levels.extend(RuleStats::read(api.registry(), name).await?.map(|stats| (name, stats.levels())));
+        let Some(stats) = RuleStats::read(api.registry(), name).await? else { continue };
+        levels.push((name, stats.levels()));
+        backlogs.push(reader.of_rule(&stats).await?);
     }
     api.metrics().planner.levels(levels);
     measure_dispatch(api, &known).await?;
     measure_tenants(api).await?;
+    let queues: Vec<Queue> = api.store().queues().await?.into_iter().take(MOST_QUEUES).collect();
+    let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+    backlogs.extend(reader.queues(&names).await?);
+    api.metrics().scaling.levels(&backlogs.iter().map(scaling_level).collect::<Vec<_>>());
     let mut depths = Vec::new();
-    for queue in api.store().queues().await?.into_iter().take(MOST_QUEUES) {
+    for queue in queues {
         let counts = api.store().queue_counts(&queue.name).await?;
         depths.push((queue.name, counts));
     }
     jobs.depths(&depths);
     Ok(())
+}
+
+/// Returns the numbers of a report that metrics show.
+fn scaling_level(report: &ScalingReport) -> ScalingLevel<'_> {
+    ScalingLevel {
+        kind: report.kind.name(),
+        name: &report.name,
+        backlog_jobs: report.backlog_jobs(),
+        backlog_seconds: report.advice.backlog_seconds,
+        load: report.advice.load,
+        workers_wanted: report.advice.workers_wanted,
+    }
 }
 
 /// Measures the tenants of the first pages by name, and the sum of all tenants.

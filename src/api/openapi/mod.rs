@@ -9,6 +9,7 @@ mod errors;
 mod operation;
 pub(super) mod schema;
 
+pub(super) mod autoscale;
 pub(super) mod crons;
 pub(super) mod dead_letter;
 pub(super) mod events;

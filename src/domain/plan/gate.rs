@@ -22,6 +22,16 @@ pub enum Closed {
 }
 
 impl Closed {
+    pub const ALL: [Closed; 7] = [
+        Closed::Paused,
+        Closed::Latency,
+        Closed::Depth,
+        Closed::QueuePaused,
+        Closed::Quiet,
+        Closed::RetryAfter,
+        Closed::Unreachable,
+    ];
+
     /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {

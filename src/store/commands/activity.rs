@@ -1,8 +1,9 @@
 //! Tenant activity. Scripts write it to the event stream with the events of a call; this module
-//! sums it into buckets of one minute and one hour. Jobs that ended are counted per queue from the
+//! sums it into buckets of one minute and one hour. The activity of queues is counted from the
 //! events themselves.
 
 use super::codec::event;
+use super::queue_activity::QueueActivity;
 use super::script::ACTIVITY_ADD;
 use super::statistics::TenantActivity;
 use super::{Error, Store, reply};
@@ -16,33 +17,10 @@ const ENTRIES: usize = 500;
 const NAMES: usize = 500;
 /// Largest number of pages that one run reads; the next run reads the rest.
 const MOST_PAGES: usize = 400;
-const MS_A_MINUTE: i64 = 60_000;
+pub(super) const MS_A_MINUTE: i64 = 60_000;
 const MINUTES_AN_HOUR: i64 = 60;
 /// The name under which buckets keep the activity of all tenants.
 const ALL: &str = "*";
-
-/// Numbers of a queue's jobs that ended within a period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EndedJobs {
-    pub completed: u64,
-    pub discarded: u64,
-}
-
-impl EndedJobs {
-    pub(super) fn read(text: &str) -> EndedJobs {
-        let (completed, discarded) = text.split_once(' ').unwrap_or_default();
-        EndedJobs { completed: completed.parse().unwrap_or(0), discarded: discarded.parse().unwrap_or(0) }
-    }
-
-    fn text(self) -> String {
-        format!("{} {}", self.completed, self.discarded)
-    }
-
-    pub(super) fn add(&mut self, other: EndedJobs) {
-        self.completed += other.completed;
-        self.discarded += other.discarded;
-    }
-}
 
 /// Activity of consecutive stream entries, as many as fit into one call.
 #[derive(Default)]
@@ -51,8 +29,8 @@ struct Portion {
     last: String,
     /// Number of tenants and queues in this portion, each counted once per minute.
     names: usize,
-    /// Jobs that ended, by minute and by queue.
-    ended: BTreeMap<i64, HashMap<String, EndedJobs>>,
+    /// Activity of queues, by minute.
+    queues: BTreeMap<i64, HashMap<String, QueueActivity>>,
     /// Activity by minute and by tenant. Tenant names are escaped, as scripts write them.
     sums: BTreeMap<i64, HashMap<String, TenantActivity>>,
 }
@@ -61,10 +39,10 @@ impl Portion {
     fn add(&mut self, entry: Entry) {
         self.last = entry.id;
         let minute = entry.ms.div_euclid(MS_A_MINUTE);
-        for (queue, ended) in entry.ended {
-            let of_minute = self.ended.entry(minute).or_default();
+        for (queue, activity) in entry.queues {
+            let of_minute = self.queues.entry(minute).or_default();
             self.names += usize::from(!of_minute.contains_key(&queue));
-            of_minute.entry(queue).or_default().add(ended);
+            of_minute.entry(queue).or_default().add(activity);
         }
         if entry.activity.is_empty() {
             return;
@@ -97,26 +75,15 @@ fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, TenantA
     Some((tenant.to_owned(), did))
 }
 
-/// The activity and the ended jobs of a stream entry.
+/// The activity of tenants and queues in a stream entry.
 #[derive(Debug, Default, PartialEq)]
 struct Entry {
     id: String,
     ms: i64,
     /// Activity by tenant.
     activity: Vec<(String, TenantActivity)>,
-    /// Jobs that ended, by queue.
-    ended: Vec<(String, EndedJobs)>,
-}
-
-/// Returns the queue of the job that ended, if the event is about one, and how the job ended.
-fn ended(record: &str) -> Option<(&str, EndedJobs)> {
-    let event = event::read(record)?;
-    let ended = match event.kind {
-        "job.completed" => EndedJobs { completed: 1, discarded: 0 },
-        "job.discarded" => EndedJobs { completed: 0, discarded: 1 },
-        _ => return None,
-    };
-    Some((event.queue, ended))
+    /// Activity by queue.
+    queues: Vec<(String, QueueActivity)>,
 }
 
 impl Entry {
@@ -130,10 +97,11 @@ impl Entry {
                 Value::BulkString(name) if name == b"e" => {
                     let records = reply::text(value, "activity")?;
                     read.activity = event::activity(&records).filter_map(self::read).collect();
-                    for (queue, ended) in event::records(&records).filter_map(ended) {
-                        match read.ended.iter_mut().find(|(known, _)| known == queue) {
-                            Some((_, sum)) => sum.add(ended),
-                            None => read.ended.push((queue.to_owned(), ended)),
+                    for event in event::records(&records).filter_map(event::read) {
+                        let Some(activity) = QueueActivity::of_event(&event) else { continue };
+                        match read.queues.iter_mut().find(|(known, _)| known == event.queue) {
+                            Some((_, sum)) => sum.add(activity),
+                            None => read.queues.push((event.queue.to_owned(), activity)),
                         }
                     }
                 }
@@ -152,12 +120,13 @@ struct ActivityAdd<'a> {
 }
 
 /// The new values of the buckets of a minute and its hour.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct AddedMinute {
     minute: i64,
     hour: i64,
     tenants: Vec<AddedTenant>,
     queues: Vec<(String, String)>,
+    flows: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -210,7 +179,7 @@ impl Store {
     /// written since `folded` was read.
     async fn write_activity(&self, folded: &str, portion: Portion) -> Result<bool, Error> {
         let mut hours: HashMap<(i64, String), TenantActivity> = HashMap::new();
-        let in_portion: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
+        let in_portion: BTreeSet<i64> = portion.sums.keys().chain(portion.queues.keys()).copied().collect();
         let (none, no_queues) = (HashMap::new(), HashMap::new());
         let mut minutes = Vec::new();
         for minute in in_portion {
@@ -219,7 +188,7 @@ impl Store {
             let names: Vec<&String> = sums.keys().collect();
             let in_minute = self.activity_of(self.core.keys.activity('m', minute), &names).await?;
             let in_hour = self.activity_of(self.core.keys.activity('h', hour), &names).await?;
-            let mut added = AddedMinute { minute, hour, tenants: Vec::new(), queues: Vec::new() };
+            let mut added = AddedMinute { minute, hour, ..AddedMinute::default() };
             for ((name, mut of_minute), of_hour) in names.into_iter().zip(in_minute).zip(in_hour) {
                 of_minute.add(&sums[name]);
                 // Several minutes of a portion may be in the same hour; each of them writes the
@@ -233,48 +202,23 @@ impl Store {
                     score: of_minute.busyness(),
                 });
             }
-            let queues = portion.ended.get(&minute).unwrap_or(&no_queues);
+            let queues = portion.queues.get(&minute).unwrap_or(&no_queues);
             let names: Vec<&str> = queues.keys().map(String::as_str).collect();
-            for (name, mut sum) in names.iter().zip(self.ended_in(minute, &names).await?) {
-                sum.add(queues[*name]);
-                added.queues.push(((*name).to_owned(), sum.text()));
+            for (name, mut sum) in names.iter().zip(self.queue_activity_in(minute, &names).await?) {
+                let more = queues[*name];
+                sum.add(more);
+                // A value that does not change is not written.
+                if more.has_ended() {
+                    added.queues.push(((*name).to_owned(), sum.ended_text()));
+                }
+                if more.has_flow() {
+                    added.flows.push(((*name).to_owned(), sum.flow_text()));
+                }
             }
             minutes.push(added);
         }
         let args = ActivityAdd { before: folded, after: &portion.last, minutes };
         ACTIVITY_ADD.call_packed(&self.core, &args).await
-    }
-
-    /// Returns the numbers of jobs that ended in a minute. `queues` are names in the store.
-    pub(super) async fn ended_in(&self, minute: i64, queues: &[&str]) -> Result<Vec<EndedJobs>, Error> {
-        if queues.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut command = redis::cmd("HMGET");
-        command.arg(self.core.keys.ended(minute)).arg(queues);
-        let texts = reply::texts(self.core.command("fold", command).await?, "activity")?;
-        Ok(texts.iter().map(|text| EndedJobs::read(text)).collect())
-    }
-
-    /// Returns the numbers of jobs that ended within the last 60 seconds, per queue; `None` if
-    /// activity is not recorded.
-    pub async fn recently_ended(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
-        if !self.sum_activity().await? {
-            return Ok(None);
-        }
-        let now = self.core.clock.now_ms();
-        let minute = now.div_euclid(MS_A_MINUTE);
-        // The share of the previous minute's bucket that lies within the last 60 s.
-        let part = 1.0 - now.rem_euclid(MS_A_MINUTE) as f64 / MS_A_MINUTE as f64;
-        let within = |before: u64, now: u64| (before as f64 * part).round() as u64 + now;
-        let names: Vec<_> = queues.iter().map(|queue| self.scope.qualified(queue)).collect();
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let (before, these) = (self.ended_in(minute - 1, &names).await?, self.ended_in(minute, &names).await?);
-        let sums = before.iter().zip(these).map(|(before, now)| EndedJobs {
-            completed: within(before.completed, now.completed),
-            discarded: within(before.discarded, now.discarded),
-        });
-        Ok(Some(sums.collect()))
     }
 
     pub(super) async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<TenantActivity>, Error> {
@@ -295,7 +239,7 @@ mod tests {
 
     fn entry(id: &str, ms: i64, activity: &str) -> Entry {
         let activity = activity.split(';').filter_map(|part| read(part.split(' '))).collect();
-        Entry { id: id.to_owned(), ms, activity, ended: Vec::new() }
+        Entry { id: id.to_owned(), ms, activity, queues: Vec::new() }
     }
 
     #[test]
@@ -323,13 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_end_are_counted_by_queue_and_minute() {
-        let record = |kind: &str, queue: &str| wire::join([kind, "id", "type", queue, "", "data"]);
+    fn activity_of_queues_is_counted_by_minute() {
+        let record = |kind: &str, queue: &str, data: &str| wire::join([kind, "id", "type", queue, "", data]);
         let records = [
-            record("job.completed", "mail"),
-            record("job.discarded", "mail"),
-            record("job.completed", "acme/bulk"),
-            record("job.failed", "mail"),
+            record("job.enqueued", "mail", ""),
+            record("job.completed", "mail", "\"duration_ms\":30"),
+            record("job.discarded", "mail", ""),
+            record("job.completed", "acme/bulk", ""),
+            record("job.started", "mail", ""),
             format!("{SUBSTITUTE}a{GROUP}c{GROUP}1{GROUP}30"),
         ];
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
@@ -339,11 +284,11 @@ mod tests {
             let entry = Value::Array(vec![text(id), Value::Array(fields.to_vec())]);
             portion.add(Entry::read(entry).unwrap());
         }
-        let of_minute = &portion.ended[&7];
-        assert_eq!(of_minute["mail"], EndedJobs { completed: 2, discarded: 2 });
-        assert_eq!(of_minute["acme/bulk"], EndedJobs { completed: 2, discarded: 0 });
+        let of_minute = &portion.queues[&7];
+        let mail = &of_minute["mail"];
+        assert_eq!((mail.ended.completed, mail.ended.discarded), (2, 2));
+        assert_eq!((mail.arrived, mail.attempts, mail.run_ms), (2, 2, 60));
+        assert_eq!(of_minute["acme/bulk"].ended.completed, 2);
         assert_eq!((of_minute.len(), portion.names), (2, 4), "two queues, a tenant and all tenants");
-        assert_eq!(EndedJobs::read(&of_minute["mail"].text()), of_minute["mail"]);
-        assert_eq!(EndedJobs::read(""), EndedJobs::default());
     }
 }

@@ -97,6 +97,13 @@ impl Store {
         Ok(admitted)
     }
 
+    /// Returns the number of dead letters, regardless of the scope.
+    pub async fn dead_letter_count(&self) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCARD");
+        command.arg(self.core.keys.dead());
+        Ok(reply::number(self.core.command("dead_letters", command).await?, "dead_letters")?.max(0) as u64)
+    }
+
     async fn dead_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
         let bound = |ms: Option<i64>, open: &str| ms.map_or_else(|| open.to_owned(), |ms| ms.to_string());
         let mut command = redis::cmd("ZREVRANGEBYSCORE");

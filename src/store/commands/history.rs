@@ -134,8 +134,9 @@ impl Store {
         let mut sums = vec![super::EndedJobs::default(); names.len()];
         self.sum_activity().await?;
         for minute in minutes_of(at) {
-            for (sum, ended) in sums.iter_mut().zip(self.ended_in(minute, &names).await?) {
-                sum.add(ended);
+            for (sum, activity) in sums.iter_mut().zip(self.queue_activity_in(minute, &names).await?) {
+                sum.completed += activity.ended.completed;
+                sum.discarded += activity.ended.discarded;
             }
         }
         Ok(sums)

@@ -4,6 +4,7 @@ pub(super) mod ack;
 mod activity;
 mod api_keys;
 mod audit;
+mod backlog;
 mod crons;
 mod dead_letters;
 mod debug;
@@ -23,6 +24,7 @@ mod policy;
 mod pools;
 mod progress;
 mod promotion;
+mod queue_activity;
 mod queues;
 mod releases;
 mod rounds;
@@ -38,13 +40,14 @@ mod tenants;
 mod tick;
 mod waits;
 mod webhooks;
+mod worker_groups;
 mod workers;
 mod workflows;
 
 pub use ack::{Ack, Nack};
-pub use activity::EndedJobs;
 pub use api_keys::{AddKeyOutcome, RevokeKeyOutcome, StoredKey};
 pub use audit::{Audit, AuditMode, Difference};
+pub use backlog::{Backlogs, QueueBacklog, StagedBacklog};
 pub use crons::{
     CronPage, FireCronOutcome, Firing, MOST_CRONS, PreparedCronJob, RegisterCronOutcome, RetimedCron, StoredCron,
 };
@@ -63,6 +66,7 @@ pub use outbox::{DeliveryRoute, Destination, ImportOutcome, Inbox, OutboxEntry, 
 pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{JobProgress, ProgressOutcome, ProgressReport};
 pub use promotion::{Promoted, PromotedTenant, WeightOrigin};
+pub use queue_activity::EndedJobs;
 pub use queues::{Queue, QueueStats};
 pub use releases::{CameFrom, Hold, ReleaseTarget, Restored, StagedEntry, StagedText, Unstaged};
 pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
@@ -77,6 +81,7 @@ pub use statistics::{RecentAttempts, TenantActivity, TenantStatistics};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
 pub use webhooks::{Delivery, DeliveryOutcome, DeliveryState, SaveSubscriptionOutcome};
+pub use worker_groups::WorkerGroup;
 pub use workers::{Heartbeat, HeartbeatReply, Preference, SetDirectiveOutcome, Worker};
 pub use workflows::{CancelWorkflowOutcome, StartWorkflowOutcome, WorkflowFilter};
 

@@ -40,6 +40,9 @@ pub struct Observation {
     /// Number of processes that serve the queue, if known.
     #[serde(skip)]
     pub processes: Option<u64>,
+    /// Number of jobs that these processes can run at the same time, if known.
+    #[serde(skip)]
+    pub slots: Option<u64>,
     /// The reason why nothing can be promoted, regardless of the rule.
     #[serde(skip)]
     pub hindrance: Option<Closed>,

@@ -61,6 +61,14 @@ pub struct SidekiqCapsule {
 }
 
 impl SidekiqProcess {
+    /// Returns the number of threads that serve a queue; all threads of the process if it does not
+    /// report them by capsule.
+    pub fn threads(&self, queue: &str) -> u64 {
+        let serving = self.capsules.iter().filter(|capsule| capsule.queues.iter().any(|own| own == queue));
+        let threads: Option<u64> = serving.map(|capsule| capsule.concurrency).sum();
+        threads.unwrap_or(self.concurrency)
+    }
+
     /// Returns the least number of threads that serve a queue and were idle at the last report.
     /// Busy threads are only reported for all capsules together.
     pub fn spare(&self, queue: &str) -> u64 {
@@ -308,16 +316,17 @@ mod tests {
         };
         let six = r#"{"concurrency":10,"queues":["a","b"]}"#;
         let changed = r#"{"capsules":{"default":{"concurrency":8,"mode":"strict","weights":{"a":0,"b":0}}}}"#;
-        for (info, concurrency, threads) in [
-            (six, "", [7, 7, 0]),
-            (&one, "", [7, 7, 0]),
-            (&two, "", [0, 0, 0]), // unknown how many of the ten threads serve which queue
-            (&named(r#""concurrency":12,"#), "", [5, 6, 0]),
-            (&named(""), "12", [5, 6, 0]),
-            (changed, "20", [17, 17, 0]),
+        for (info, concurrency, threads, all) in [
+            (six, "", [7, 7, 0], 10),
+            (&one, "", [7, 7, 0], 10),
+            (&two, "", [0, 0, 0], 10), // unknown how many of the ten threads serve which queue
+            (&named(r#""concurrency":12,"#), "", [5, 6, 0], 8),
+            (&named(""), "12", [5, 6, 0], 8),
+            (changed, "20", [17, 17, 0], 20),
         ] {
             let process = read(info, concurrency, "false");
             assert_eq!(["a", "b", "c"].map(|queue| process.spare(queue)), threads, "{info}");
+            assert_eq!((process.threads("a"), process.threads("c")), (all, 0), "{info}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The HTTP API: requests, responses, errors and the documents that describe them.
 
 mod admin;
+mod autoscale;
 mod bad_input;
 mod browsers;
 mod client_shapes;

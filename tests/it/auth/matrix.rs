@@ -109,6 +109,8 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("POST", "/ojs/v1/cron-preview", "pwoa"),
     ("GET", "/ojs/v1/admin/health-report", "oa"),
     ("GET", "/ojs/v1/admin/history", "oa"),
+    ("GET", "/ojs/v1/admin/autoscale", "oa"),
+    ("GET", "/ojs/v1/admin/autoscale/{name}", "oa"),
     ("GET", "/ojs/v1/admin/stats", "oa"),
     ("GET", "/ojs/v1/admin/queues", "oa"),
     ("GET", "/ojs/v1/admin/queues/{name}", "oa"),

@@ -147,7 +147,7 @@ async fn gauges_follow_a_rule_that_drains_and_end_with_it() {
         metrics.lines().filter(of_rule).map(str::to_owned).collect::<Vec<_>>()
     };
     put().await;
-    assert_eq!(gauges().await.len(), 9);
+    assert_eq!(gauges().await.len(), 11);
     app.client.delete(&path).await.expect(200);
     assert_eq!(gauges().await, Vec::<String>::new());
 

@@ -1,5 +1,6 @@
 //! A Sidekiq as the main queue, with a real Redis and real workers.
 
+mod autoscale;
 mod batch_size;
 mod crash;
 mod delivery;

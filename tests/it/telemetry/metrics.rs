@@ -41,6 +41,48 @@ async fn busy_server() -> TestApp {
     app
 }
 
+/// Returns the samples of some metrics, without those of other metrics.
+async fn samples(app: &TestApp, names: &[&str]) -> Vec<String> {
+    let text = scrape(app, "*/*").await.text;
+    let is_own = |line: &&str| names.iter().any(|name| line.starts_with(name));
+    text.lines().filter(is_own).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_closed_gate_has_a_reason_and_a_rule_without_a_planner_is_stalled() {
+    let mut rule = Rule::new("r", &["t.*"]);
+    rule.queue = Some("q".to_owned());
+    rule.max_depth = 1;
+    let app = TestApp::start_passive(|config| config.plan = vec![rule.clone()]).await;
+    let names = ["fairgate_gate_closed{", "fairgate_rule_stalled{", "fairgate_gate_latency_threshold_seconds{"];
+    let threshold = "fairgate_gate_latency_threshold_seconds{rule=\"r\"} 60.0";
+    let stalled = |number| format!("fairgate_rule_stalled{{rule=\"r\"}} {number}");
+    assert_eq!(samples(&app, &names).await, [threshold.to_owned(), stalled(0)]);
+    // The first job passes through and fills the queue; nobody plans the second one.
+    for _ in 0..2 {
+        app.client.enqueue(json!({"type": "t.job", "args": [], "meta": {"tenant_id": "acme"}})).await;
+    }
+    let closed = |reason: &str| format!("fairgate_gate_closed{{rule=\"r\",reason=\"{reason}\"}} 1");
+    assert_eq!(samples(&app, &names).await, [threshold.to_owned(), closed("depth"), stalled(0)]);
+    app.clock.advance(120_000);
+    assert_eq!(samples(&app, &names).await, [threshold.to_owned(), closed("latency"), stalled(1)]);
+    app.store().pause_rule("r", true, "test").await.unwrap();
+    assert_eq!(samples(&app, &names).await, [threshold.to_owned(), closed("paused"), stalled(0)]);
+}
+
+#[tokio::test]
+async fn dead_letters_are_counted() {
+    let app = TestApp::start_passive(|_| {}).await;
+    let retry = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
+    for _ in 0..2 {
+        app.client.enqueue(json!({"type": "t.job", "args": [], "queue": "q", "retry": retry})).await;
+    }
+    for id in app.client.fetch("q", 2).await.job_ids() {
+        app.client.nack(&id).await.expect(200);
+    }
+    assert_eq!(samples(&app, &["fairgate_dead_letters "]).await, ["fairgate_dead_letters 2"]);
+}
+
 async fn scrape(app: &TestApp, accept: &str) -> Answer {
     app.client.try_send("GET", "/metrics", &[("accept", accept)], None).await.unwrap().expect(200)
 }

@@ -1,3 +1,4 @@
 //! Metrics.
 
 mod metrics;
+mod rules;

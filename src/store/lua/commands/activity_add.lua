@@ -9,6 +9,7 @@
 -- busy:mM   zset    tenants of minute M by activity: one for each job and for each second of a
 --                   worker's time
 -- ended:mM  hash    queue → `completed discarded` of minute M
+-- flow:mM   hash    queue → `arrived attempts ms` of minute M (`queue/flow`)
 -- activity:at  string  id of the last entry of `events` that is in the sums
 --
 -- Takes
@@ -19,7 +20,8 @@
 --     hour     number
 --     tenants  list of {name: string, minute: string, hour: string, score: number}  new values for
 --              the minute and the hour, and the score in `busy`
---     queues   list of {string, string}  queues and their new values for the minute
+--     queues   list of {string, string}  queues and their new values in `ended` for the minute
+--     flows    list of {string, string}  queues and their new values in `flow` for the minute
 --
 -- Returns  true, or false if `activity:at` has another value
 
@@ -38,19 +40,26 @@ local function write(command, key, list, ttl)
   if #list > 0 then call('PEXPIRE', key, ttl) end
 end
 
+-- Returns the elements of pairs, one after the other.
+local function flat(pairs_of_queues)
+  local words = {}
+  for place, pair in ipairs(pairs_of_queues) do words[place * 2 - 1], words[place * 2] = pair[1], pair[2] end
+  return words
+end
+
 local function add_minute(bucket)
   local minute, hour = int(bucket.minute), int(bucket.hour)
-  local minutes, hours, busy, queues = {}, {}, {}, {}
+  local minutes, hours, busy = {}, {}, {}
   for place, tenant in ipairs(bucket.tenants) do
     local at = place * 2
     minutes[at - 1], minutes[at], hours[at - 1], hours[at] = tenant.name, tenant.minute, tenant.name, tenant.hour
     if tenant.name ~= '*' then busy[#busy + 1], busy[#busy + 2] = int(tenant.score), tenant.name end
   end
-  for place, queue in ipairs(bucket.queues) do queues[place * 2 - 1], queues[place * 2] = queue[1], queue[2] end
   write('HSET', ctx.prefix .. 'activity:m' .. minute, minutes, MINUTE_TTL)
   write('HSET', ctx.prefix .. 'activity:h' .. hour, hours, HOUR_TTL)
   write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_TTL)
-  write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_TTL)
+  write('HSET', ctx.prefix .. 'ended:m' .. minute, flat(bucket.queues), MINUTE_TTL)
+  write('HSET', ctx.prefix .. 'flow:m' .. minute, flat(bucket.flows), MINUTE_TTL)
 end
 
 local function run()

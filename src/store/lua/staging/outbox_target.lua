@@ -43,7 +43,7 @@ on_begin(function()
   rule, main, route, prefix, database, own_database = ctx.args[9], unpack(ctx.args, 15, 19)
   payloads, bytes, left_of, kept, kept_ids, dropped, strays = {}, 0, {}, {}, {}, {}, {}
   kept_ms, stamp_text = int(math.max(ctx.settings.completed, 10000)), format('%.3f', ctx.now / 1000)
-  left_data = '"state":"available","main_queue":"' .. main .. '"'
+  left_data = '"state":"available","promoted":true,"main_queue":"' .. main .. '"'
 end)
 
 -- Returns a part of the envelope; a long envelope has a key of its own.

@@ -98,7 +98,8 @@ local function job_promote(job)
   count_promoted(job.queue)
   job.state = 'available'
   job_enter_lane(job)
-  emit('job.enqueued', job, '"state":"available"')
+  -- Consumers of events, such as the count of arrivals, tell promoted jobs from new ones by this.
+  emit('job.enqueued', job, '"state":"available","promoted":true')
 end
 
 -- Makes a pending job available, and saves it.

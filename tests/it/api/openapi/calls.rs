@@ -235,6 +235,8 @@ async fn planner(caller: &Caller) {
     }
     let job = |tenant: &str| json!({"type": "plan.it", "args": [], "meta": {"tenant_id": tenant}});
     caller.post("/jobs/batch", json!({"jobs": [job("acme"), job("beta"), job("acme")]})).await;
+    caller.get("/admin/autoscale?limit=5&target_seconds=30").await;
+    caller.get("/admin/autoscale/fair?kind=rule&slots_per_worker=10").await;
     for path in ["", "/fair", "/fair/tenants?sort=weight", "/fair/preview?jobs=2"] {
         caller.get(&format!("/admin/planner{path}")).await;
     }
