@@ -12,6 +12,7 @@
 //! - [`pool`] – pools of workers, and the policy of dispatch.
 //! - [`noisy`] – detection of tenants that harm others.
 //! - [`shadow`] – simulation of a queue under a rule.
+//! - [`explain`] – the reasons why a job waits.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
@@ -19,6 +20,7 @@ pub mod canonical;
 pub mod cron;
 pub mod duration;
 pub mod escape;
+pub mod explain;
 pub mod fairness;
 pub mod invalid;
 pub mod job;

@@ -11,6 +11,7 @@ pub(super) mod bulk;
 pub(super) mod crons;
 pub(super) mod dead_letter;
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod keys;
 pub(super) mod lists;
 pub(super) mod noise;

@@ -9,6 +9,7 @@ pub(super) mod dead_letter;
 pub(super) mod docs;
 pub(super) mod event_stream;
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod fetch;
 pub(super) mod jobs;
 pub(super) mod keys;
