@@ -3,6 +3,7 @@
 mod check;
 mod debug;
 mod doctor;
+mod explain;
 mod keys;
 mod main_queues;
 mod ready;
@@ -42,6 +43,7 @@ Examples:
   fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
   fairgate doctor                                    check Redis, job counts and main queues
+  fairgate explain ID                                explain why a job waits
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
@@ -61,6 +63,7 @@ enum Command {
     Check(check::Check),
     Doctor(doctor::Doctor),
     Debug(debug::Debug),
+    Explain(explain::Explain),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
@@ -144,6 +147,7 @@ pub fn run() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Debug(command) => command.run(),
+        Command::Explain(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),

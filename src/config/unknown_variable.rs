@@ -9,7 +9,7 @@ use super::report::nearest;
 use super::tree::{Kind, Origin, Table, Value};
 
 /// Variables that commands read directly. Cargo sets the last one for the programs that it runs.
-const OWN: [&str; 3] = ["FAIRGATE_CONFIG", "FAIRGATE_SIDEKIQ_URL", "FAIRGATE_COMMIT"];
+const OWN: [&str; 4] = ["FAIRGATE_CONFIG", "FAIRGATE_API_KEY", "FAIRGATE_SIDEKIQ_URL", "FAIRGATE_COMMIT"];
 const OF_TESTS: &str = "FAIRGATE_TEST_";
 
 /// Returns an error for each variable with fairgate's prefix that is not used.

@@ -4,6 +4,7 @@
 mod answer;
 mod error;
 mod exchange;
+mod explanation;
 mod queue;
 mod relay;
 mod verbs;

@@ -18,6 +18,8 @@ pub struct JobFacts {
     pub is_staged: bool,
     /// True if the job goes to a main queue in another system.
     pub leaves: bool,
+    /// True if the job was promoted to that main queue, which alone knows its further state.
+    pub has_left: bool,
     pub created: i64,
     /// Time at which it last became available.
     pub enqueued: Option<i64>,

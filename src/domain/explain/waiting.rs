@@ -41,6 +41,9 @@ impl Explanation {
 /// Explains why a job waits. `planner` has the facts about its rule, if it is staged. Returns
 /// `None` if the job does not wait.
 pub fn explain(job: &JobFacts, planner: Option<&PlannerFacts<'_>>) -> Option<Explanation> {
+    if job.has_left {
+        return None;
+    }
     let mut checks = match (job.state, planner) {
         (State::Pending, Some(planner)) if job.is_staged => staging::checks(job, planner),
         (State::Pending, None) if job.is_staged => vec![unplanned(job)],
@@ -49,9 +52,20 @@ pub fn explain(job: &JobFacts, planner: Option<&PlannerFacts<'_>>) -> Option<Exp
         (State::Available, _) => Vec::new(),
         _ => return None,
     };
-    checks.extend(job.dispatch.iter().flat_map(|facts| dispatch::checks(job, facts)));
+    for check in job.dispatch.iter().flat_map(|facts| dispatch::checks(job, facts)) {
+        let place = place_of(&check, &checks);
+        checks.insert(place, check);
+    }
     let eta = estimate(job, planner, &checks);
     Some(Explanation { position: position(job), checks, eta })
+}
+
+/// Returns the place of a further check: at the end, unless the queue is paused, which keeps a closed
+/// gate from opening.
+fn place_of(check: &Check, before: &[Check]) -> usize {
+    let closed = before.iter().position(|earlier| earlier.name == CheckName::Gate && earlier.is_blocking());
+    let is_cause = check.name == CheckName::QueuePaused && check.is_blocking();
+    closed.filter(|_| is_cause).unwrap_or(before.len())
 }
 
 fn position(job: &JobFacts) -> Option<Position> {

@@ -12,6 +12,7 @@
 --   rule       string?  plan rule
 --   is_staged  boolean
 --   leaves     boolean  true if the job goes to a main queue in another system
+--   has_left   boolean  true if it was promoted to that main queue
 --   created    number
 --   enqueued   number?  time at which it last became available
 --   due        number?  time at which it is due, or is retried
@@ -178,8 +179,10 @@ local function explain(id)
   local is_staged, tenant = marked(job, 's') and true or false, job.tenant or '_default'
   local strategy_since, strategy, key = match(marked(job, 'l') and job.put_off or '', '^(%d+) (%S+) (.*)$')
   local due = job.state == 'retryable' and job.next_retry or job.state == 'scheduled' and job.due or nil
-  local waits, leaves = WAITING[job.state], job.push and true or false
+  local has_left, leaves = job.left and true or false, job.push and true or false
+  local waits = WAITING[job.state] and not has_left
   return {now = ctx.now, state = job.state, queue = job.queue, tenant = tenant, rule = job.rule, is_staged = is_staged, leaves = leaves,
+    has_left = has_left,
     created = tonumber(job.created), enqueued = tonumber(job.enqueued), due = tonumber(due),
     postponed = key and {strategy = strategy, since = tonumber(strategy_since), key = key} or nil,
     throttle = waits and throttle_of(tenant) or nil, staged = is_staged and staging_place.of(job) or nil,
