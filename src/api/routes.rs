@@ -8,10 +8,9 @@ use super::openapi::Describe;
 use super::router::{BoxedHandler, ResponseFuture};
 use super::{
     handlers::{
-        admin_jobs, admin_queues, admin_workers, crons, dead_letter, docs, events, explain, fetch, jobs, keys, manifest,
-        noise,
-        planner, pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling,
-        sidekiq, stats, system, tenants, webhooks, workers, workflows,
+        admin_jobs, admin_queues, admin_workers, crons, dead_letter, docs, events, explain, fetch, jobs, keys,
+        manifest, noise, planner, pools, progress, queue_config, queue_limits, queues, rate_limits, results,
+        round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers, workflows,
     },
     openapi,
 };

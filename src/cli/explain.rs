@@ -1,5 +1,6 @@
 //! `fairgate explain`.
 
+use super::counted;
 use crate::config::Secret;
 use crate::remote::{Options, Remote};
 use anyhow::anyhow;
@@ -77,11 +78,14 @@ impl Shown<'_> {
     fn position(&self) -> Option<String> {
         let before = self.0.pointer("/position/jobs_before").and_then(Value::as_u64);
         let of_tenant = self.0.pointer("/position/of_tenant").and_then(Value::as_u64).unwrap_or(0);
-        let about = if self.0["position"]["is_estimate"] == true { "about " } else { "" };
+        let is_estimate = self.0["position"]["is_estimate"] == true && before != Some(0);
+        let about = if is_estimate { "about " } else { "" };
         Some(match (self.text("/position/in")?, before) {
-            ("staging", Some(before)) => format!("{about}{before} promotions before it, {of_tenant} of its own tenant"),
-            ("staging", None) => format!("{of_tenant} jobs of its own tenant before it in staging"),
-            (_, before) => format!("{about}{} jobs before it in the queue", before.unwrap_or(0)),
+            ("staging", Some(before)) => {
+                format!("{about}{} before it, {of_tenant} of its own tenant", counted(before, "promotion"))
+            }
+            ("staging", None) => format!("{} of its own tenant before it in staging", counted(of_tenant, "job")),
+            (_, before) => format!("{about}{} before it in the queue", counted(before.unwrap_or(0), "job")),
         })
     }
 
@@ -116,7 +120,12 @@ impl Display for Shown<'_> {
         }
         self.list("stages").iter().try_for_each(|stage| {
             let name = stage["name"].as_str().unwrap_or_default();
-            writeln!(f, "  {name:18}  {:>12}  from {}", seconds(&stage["ms"]), stage["from"].as_str().unwrap_or_default())
+            writeln!(
+                f,
+                "  {name:18}  {:>12}  from {}",
+                seconds(&stage["ms"]),
+                stage["from"].as_str().unwrap_or_default()
+            )
         })
     }
 }

@@ -42,7 +42,11 @@ pub struct JobExplanation {
 pub enum Answered {
     Waiting(Box<Explanation>),
     /// The job runs or has ended.
-    Past { stages: Vec<Stage>, total_ms: u64, promoted_to: Option<String> },
+    Past {
+        stages: Vec<Stage>,
+        total_ms: u64,
+        promoted_to: Option<String>,
+    },
 }
 
 impl JobExplanation {

@@ -82,12 +82,9 @@ impl From<Position> for JobPosition {
                 of_tenant: Some(of_tenant),
                 is_estimate: true,
             },
-            Position::Queue { jobs_before, is_exact } => JobPosition {
-                r#in: "queue",
-                jobs_before: Some(jobs_before),
-                of_tenant: None,
-                is_estimate: !is_exact,
-            },
+            Position::Queue { jobs_before, is_exact } => {
+                JobPosition { r#in: "queue", jobs_before: Some(jobs_before), of_tenant: None, is_estimate: !is_exact }
+            }
         }
     }
 }

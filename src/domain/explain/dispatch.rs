@@ -58,9 +58,14 @@ fn pools(job: &JobFacts, facts: &DispatchFacts) -> Check {
     let most = pool.concurrency.map_or_else(|| "no bound".to_owned(), |most| format!("room for {most}"));
     let summary = match (is_full, facts.has_pools) {
         (false, _) => format!("Pool {name} runs {running} and has {most}."),
-        (true, true) => format!("Pool {name} is full: it runs {running}, and no other worker may serve queue {}.", job.queue),
+        (true, true) => {
+            format!("Pool {name} is full: it runs {running}, and no other worker may serve queue {}.", job.queue)
+        }
         (true, false) => {
-            format!("Pool {name} is full: it runs {running}; only a worker outside of the pools of queue {} could take the job.", job.queue)
+            format!(
+                "Pool {name} is full: it runs {running}; only a worker outside of the pools of queue {} could take the job.",
+                job.queue
+            )
         }
     };
     let mut check = Check::new(CheckName::Pool, CheckState::blocking_if(is_full), summary);
@@ -142,8 +147,14 @@ fn workers(job: &JobFacts, facts: &DispatchFacts) -> Check {
     // A queue is idle since it last gave a job, or since it has something ready.
     let idle_since = facts.live_since.map(|live| live.max(last.unwrap_or(live)));
     let idle_ms = idle_since.map(|since| job.now - since);
-    let is_known = job.is_staged || facts.place.is_some();
+    // If nothing may be taken, it is not known if workers fetch.
+    let is_stopped = facts.paused_since.is_some()
+        || facts.limits.iter().any(|limit| limit.is_of_queue() && limit.is_blocking)
+        || (!facts.pools.is_empty() && facts.pools.iter().all(PoolFacts::is_full));
     let (state, summary) = match (last, idle_ms) {
+        _ if is_stopped => {
+            (CheckState::Unknown, format!("It is not known if workers fetch from queue {queue}: it gives no job now."))
+        }
         (_, Some(idle)) if idle >= UNSERVED_MS => {
             let active = counted(facts.active, "active job");
             let summary = format!(
@@ -157,7 +168,10 @@ fn workers(job: &JobFacts, facts: &DispatchFacts) -> Check {
             let taken = counted(dispatched.jobs, "job");
             (CheckState::Ok, format!("Workers have taken {taken} from queue {queue} within the last minute."))
         }
-        _ => (CheckState::Unknown, format!("No worker has taken a job from queue {queue} lately, and none was ready for long.")),
+        _ => (
+            CheckState::Unknown,
+            format!("No worker has taken a job from queue {queue} lately, and none was ready for long."),
+        ),
     };
     let check = Check::new(CheckName::Workers, state, summary);
     let check = check.since(idle_since.filter(|_| state == CheckState::Blocking));
@@ -166,7 +180,7 @@ fn workers(job: &JobFacts, facts: &DispatchFacts) -> Check {
         .figure("ready", facts.depth)
         .figure("taken_in_last_minute", dispatched.jobs)
         .figure("workers_seen", facts.workers)
-        .figure_if("idle_ms", idle_ms.filter(|_| is_known))
+        .figure_if("idle_ms", idle_ms)
 }
 
 fn order(job: &JobFacts, facts: &DispatchFacts, place: &QueuePlace) -> Check {

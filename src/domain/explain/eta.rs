@@ -131,7 +131,10 @@ fn queued(job: &JobFacts, dispatch: &DispatchFacts, place: &QueuePlace) -> Optio
         true => before,
         false => place.in_lane + place.waiting.unwrap_or(0),
     };
-    let timed = dispatch.limits.iter().filter(|limit| limit.rate.is_some() || limit.throttle.is_some() || limit.hold_until.is_some());
+    let timed = dispatch
+        .limits
+        .iter()
+        .filter(|limit| limit.rate.is_some() || limit.throttle.is_some() || limit.hold_until.is_some());
     let slot = timed
         .filter_map(|limit| Some((limit.slot(under_limit(limit), job.now)?, under_limit(limit), limit)))
         .filter(|(at, ..)| *at > job.now)
@@ -143,9 +146,10 @@ fn queued(job: &JobFacts, dispatch: &DispatchFacts, place: &QueuePlace) -> Optio
             let label = limit.label.as_deref().unwrap_or("its limit");
             eta(at, format!("the next free start under {label}, with {} before it", counted(ahead, "job")))
         }
-        (_, Some((at, rate))) => {
-            eta(at, format!("{} before it, and workers take {} from the queue", counted(before, "job"), per_second(rate)))
-        }
+        (_, Some((at, rate))) => eta(
+            at,
+            format!("{} before it, and workers take {} from the queue", counted(before, "job"), per_second(rate)),
+        ),
         (_, None) => None,
     }
 }
@@ -192,7 +196,8 @@ fn staged(
         }
         (_, Some((at, rate))) => {
             let queued = jobs - before;
-            let queued = if queued > 0 { format!(" and {} in the main queue", counted(queued, "job")) } else { String::new() };
+            let queued =
+                if queued > 0 { format!(" and {} in the main queue", counted(queued, "job")) } else { String::new() };
             Some(Eta { at, of, basis: format!("{promotions}{queued} before it, and {source} {}", per_second(rate)) })
         }
         (_, None) => None,

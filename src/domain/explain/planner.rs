@@ -157,7 +157,10 @@ pub(super) fn reachable(facts: &PlannerFacts<'_>) -> Option<Check> {
     }
     let main_queue = &facts.rule.main_queue;
     let hindrance = facts.queue.and_then(|queue| queue.hindrance);
-    let reason = facts.trouble.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    // Errors begin with the name of the main queue, for logs.
+    let cause =
+        |reason: &String| reason.strip_prefix(&format!("main queue {main_queue}: ")).unwrap_or(reason).to_owned();
+    let reason = facts.trouble.as_ref().map(|reason| format!(": {}", cause(reason))).unwrap_or_default();
     let (state, summary) = match hindrance {
         Some(Closed::Unreachable) => {
             (CheckState::Blocking, format!("Main queue {main_queue} cannot be reached{reason}."))
@@ -165,10 +168,15 @@ pub(super) fn reachable(facts: &PlannerFacts<'_>) -> Option<Check> {
         Some(Closed::RetryAfter) => {
             (CheckState::Blocking, format!("Main queue {main_queue} asked to be left alone for a while."))
         }
-        _ if facts.queue.is_none() => (CheckState::Unknown, format!("The state of main queue {main_queue} is not known.")),
+        _ if facts.queue.is_none() => {
+            (CheckState::Unknown, format!("The state of main queue {main_queue} is not known."))
+        }
         _ if facts.undelivered > 0 => {
             let jobs = counted(facts.undelivered, "promoted job");
-            (CheckState::Ok, format!("Main queue {main_queue} is reachable; {jobs} {} on the way.", are(facts.undelivered)))
+            (
+                CheckState::Ok,
+                format!("Main queue {main_queue} is reachable; {jobs} {} on the way.", are(facts.undelivered)),
+            )
         }
         _ => (CheckState::Ok, format!("Main queue {main_queue} is reachable.")),
     };

@@ -132,8 +132,14 @@ mod tests {
 
     #[test]
     fn a_planned_job_was_staged_queued_and_running() {
-        let life =
-            Life { created: 100, enqueued: Some(400), started: Some(450), end: 1000, is_planned: true, ..Life::default() };
+        let life = Life {
+            created: 100,
+            enqueued: Some(400),
+            started: Some(450),
+            end: 1000,
+            is_planned: true,
+            ..Life::default()
+        };
         assert_eq!(told(&life), [("staged", 300), ("queued", 50), ("running", 550)]);
         let plain = Life { enqueued: Some(100), is_planned: false, ..life };
         assert_eq!(told(&plain), [("queued", 350), ("running", 550)]);

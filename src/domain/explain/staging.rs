@@ -123,7 +123,10 @@ fn batch(job: &JobFacts, planner: &PlannerFacts<'_>, place: &StagedPlace, queue:
     let is_spent = place.room == 0 && !is_renewed && planner.due > job.now;
     let summary = if is_spent {
         let next = duration(planner.due - job.now);
-        format!("The batch of this interval, {}, is promoted; the next round is due in {next}.", counted(jobs.into(), "job"))
+        format!(
+            "The batch of this interval, {}, is promoted; the next round is due in {next}.",
+            counted(jobs.into(), "job")
+        )
     } else {
         let jobs = counted(if is_renewed { jobs.into() } else { place.room }, "more job");
         format!("The next round may promote {jobs}.")
@@ -152,7 +155,11 @@ fn weight(job: &JobFacts, place: &StagedPlace) -> Check {
 
 fn blocked(job: &JobFacts, planner: &PlannerFacts<'_>) -> Check {
     let most = planner.rule.max_blocked;
-    let summary = format!("At least {} of tenant {} wait for limits in the main queue.", counted(most, "promoted job"), job.tenant);
+    let summary = format!(
+        "At least {} of tenant {} wait for limits in the main queue.",
+        counted(most, "promoted job"),
+        job.tenant
+    );
     Check::new(CheckName::TenantBlocked, CheckState::Blocking, summary).figure("max_blocked", most)
 }
 
@@ -161,7 +168,9 @@ fn slowed(job: &JobFacts, place: &StagedPlace, throttle: TenantThrottle) -> Chec
     let before = |weight| others_before(&place.turn, place.of_tenant, weight);
     let (with, without) = (before(AssumedWeight::Present), before(AssumedWeight::WithoutThrottle));
     let costs = with.zip(without).is_some_and(|(with, without)| with > without);
-    slowed_check(job, throttle, costs).figure_if("others_before", with).figure_if("others_before_at_full_weight", without)
+    slowed_check(job, throttle, costs)
+        .figure_if("others_before", with)
+        .figure_if("others_before_at_full_weight", without)
 }
 
 /// Describes a throttle that reduces the weight of the tenant.
@@ -187,7 +196,10 @@ fn turn(job: &JobFacts, planner: &PlannerFacts<'_>, place: &StagedPlace, queue: 
         None => (CheckState::Unknown, format!("Tenant {} takes no turns now.", job.tenant)),
         Some(0) if is_topped_up => (
             CheckState::Blocking,
-            format!("The job is next; it is promoted when workers have taken some of the {} in queue {}.", counted(depth, "job"), job.queue),
+            format!(
+                "The job is next; it is promoted when workers take jobs from queue {}, which holds {depth}.",
+                job.queue
+            ),
         ),
         Some(0) => (CheckState::Ok, "The job is next; the next round promotes it.".to_owned()),
         Some(before) => (

@@ -219,7 +219,10 @@ fn each_check_of_a_fetch_binds_before_those_that_follow() {
 #[test]
 fn checks_that_do_not_apply_are_left_out() {
     assert_eq!(names(&available(|_| {}), None), ["queue_paused", "workers", "queue_order"]);
-    assert_eq!(names(&job(State::Scheduled, |job| job.due = Some(NOW + 5)), None), ["schedule", "queue_paused", "workers"]);
+    assert_eq!(
+        names(&job(State::Scheduled, |job| job.due = Some(NOW + 5)), None),
+        ["schedule", "queue_paused", "workers"]
+    );
     let rule = rule(|_| {});
     let expected = ["rule_paused", "planner", "gate", "tenant_weight", "fair_turn", "queue_paused", "workers"];
     assert_eq!(names(&staged(|_| {}), Some(&planner(&rule, |_| {}))), expected);
@@ -240,7 +243,10 @@ fn times_bind_until_they_have_come() {
         assert_eq!(eta(&at(state, 5000, postponed.clone()), None), Some(5000));
         assert_eq!(binding(&at(state, 0, postponed), None), "", "the next tick makes it available");
     }
-    assert_eq!((binding(&job(State::Pending, |_| {}), None), eta(&job(State::Pending, |_| {}), None)), ("activation", None));
+    assert_eq!(
+        (binding(&job(State::Pending, |_| {}), None), eta(&job(State::Pending, |_| {}), None)),
+        ("activation", None)
+    );
 }
 
 #[test]
@@ -305,7 +311,9 @@ fn a_throttle_binds_by_its_cap_or_by_the_turns_that_it_costs() {
     assert_eq!((binding(&capped(2), None), binding(&capped(5), None)), ("throttle", "tenant_concurrency"));
     let rule = rule(|_| {});
     let slowed = |full: u32| {
-        let mut job = staged(|place| (place.turn.weight, place.turn.full) = (Some(100), Some(full)));
+        let mut job = staged(|place| {
+            (place.turn.weight, place.turn.full, place.turn.total, place.of_tenant) = (Some(100), Some(full), 1100, 1);
+        });
         job.throttle = Some(TenantThrottle { part: Some(100), until: NOW + 9, cap: None });
         job
     };
@@ -398,7 +406,10 @@ fn staged_jobs_start_after_the_promotions_and_the_queue_before_them() {
     job.dispatch = Some(DispatchFacts { dispatched, ..DispatchFacts::default() });
     // Two of its tenant, two or three of the other, one in the main queue, one job a second.
     let facts = planner(&auto, |_| {});
-    assert_eq!(explain(&job, Some(&facts)).expect("it waits").position, Some(Position::Staging { of_tenant: 2, promotions_before: Some(5) }));
+    assert_eq!(
+        explain(&job, Some(&facts)).expect("it waits").position,
+        Some(Position::Staging { of_tenant: 2, promotions_before: Some(5) })
+    );
     assert_eq!(eta(&job, Some(&facts)), Some(6500));
     // A process that is dead promotes when another one takes over.
     let stalled = planner(&auto, |facts| facts.is_stalled = true);
@@ -410,7 +421,10 @@ fn staged_jobs_start_after_the_promotions_and_the_queue_before_them() {
     let facts = planner(&strict, |facts| facts.due = NOW + 10_000);
     // Five before it: the third batch of two.
     assert_eq!(eta(&job, Some(&facts)), Some(130_000));
-    let mut external = staged(|place| place.turn.rivals.clear());
+    let mut external = staged(|place| {
+        place.turn.rivals.clear();
+        (place.turn.waiting, place.turn.total) = (1, 1000);
+    });
     (external.leaves, external.dispatch) = (true, None);
     let remote = rule(|rule| rule.main_queue = "legacy".to_owned());
     let facts = planner(&remote, |facts| facts.promoted = Some(PromotionRate { jobs: 20, period_ms: 10_000 }));

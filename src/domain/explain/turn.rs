@@ -58,8 +58,7 @@ impl Assumed<'_> {
         let due = self.start + (of_tenant as f64 + 0.5) * JOB / f64::from(self.weight);
         let jobs = |start: f64, weight: u64| ((due - start) * weight as f64 / JOB).max(0.0);
         let rivals = &self.turn.rivals;
-        let known: f64 =
-            rivals.iter().map(|rival| jobs(rival.start, rival.weight.into()).min(rival.jobs as f64)).sum();
+        let known: f64 = rivals.iter().map(|rival| jobs(rival.start, rival.weight.into()).min(rival.jobs as f64)).sum();
         let read: u64 = rivals.iter().map(|rival| u64::from(rival.weight)).sum();
         // Tenants that were not read are assumed to have enough jobs.
         let is_whole = rivals.len() as u64 + 1 >= self.turn.waiting;
@@ -165,11 +164,18 @@ mod tests {
     #[test]
     fn a_throttle_costs_turns() {
         let rivals = vec![TurnRival { start: 0.0, weight: 1000, jobs: 100 }];
-        let mut turn =
-            Turn { total: 1100, waiting: 2, weight: Some(100), full: Some(1000), start: Some(0.0), rivals, ..Turn::default() };
-        let before = |turn: &Turn, weight| others_before(turn, 0, weight).expect("a turn");
+        let mut turn = Turn {
+            total: 1100,
+            waiting: 2,
+            weight: Some(100),
+            full: Some(1000),
+            start: Some(0.0),
+            rivals,
+            ..Turn::default()
+        };
+        let before = |turn: &Turn, weight| others_before(turn, 1, weight).expect("a turn");
         assert!(before(&turn, AssumedWeight::Present) > before(&turn, AssumedWeight::WithoutThrottle));
-        assert!(before(&turn, AssumedWeight::WithoutThrottle) <= 1);
+        assert!(before(&turn, AssumedWeight::WithoutThrottle) <= 2);
         turn.start = None;
         assert_eq!(others_before(&turn, 0, AssumedWeight::Present), None, "a tenant without turns");
     }

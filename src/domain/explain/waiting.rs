@@ -85,7 +85,11 @@ fn position(job: &JobFacts) -> Option<Position> {
 /// The check of a staged job whose rule this process does not know.
 fn unplanned(job: &JobFacts) -> Check {
     let rule = job.rule.as_deref().unwrap_or_default();
-    Check::new(CheckName::Planner, CheckState::Blocking, format!("There is no plan rule {rule}, so no round promotes the job."))
+    Check::new(
+        CheckName::Planner,
+        CheckState::Blocking,
+        format!("There is no plan rule {rule}, so no round promotes the job."),
+    )
 }
 
 fn activation(job: &JobFacts) -> Check {
@@ -98,9 +102,15 @@ fn time(job: &JobFacts) -> Check {
     let (name, summary, since) = match (&job.postponed, job.state) {
         (Some(postponed), _) => {
             let label = postponed.key.as_deref().map(|key| format!("Limit {key}")).unwrap_or("A limit".to_owned());
-            (CheckName::Postponement, format!("{label} has postponed the job; it is available in {left}."), Some(postponed.since))
+            (
+                CheckName::Postponement,
+                format!("{label} has postponed the job; it is available in {left}."),
+                Some(postponed.since),
+            )
         }
-        (None, State::Retryable) => (CheckName::Retry, format!("The last attempt failed; the next one is due in {left}."), None),
+        (None, State::Retryable) => {
+            (CheckName::Retry, format!("The last attempt failed; the next one is due in {left}."), None)
+        }
         (None, _) => (CheckName::Schedule, format!("The job is scheduled; it is available in {left}."), None),
     };
     // The tick handles what is due, so a job stays in this state for a moment.

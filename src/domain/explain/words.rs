@@ -34,13 +34,9 @@ mod tests {
 
     #[test]
     fn durations_are_short_and_exact_enough() {
-        for (ms, text) in [
-            (-5, "0 ms"),
-            (350, "350 ms"),
-            (12_345, "12.3 s"),
-            (245_000, "4 min 5 s"),
-            (12_000_000, "3 h 20 min"),
-        ] {
+        for (ms, text) in
+            [(-5, "0 ms"), (350, "350 ms"), (12_345, "12.3 s"), (245_000, "4 min 5 s"), (12_000_000, "3 h 20 min")]
+        {
             assert_eq!(duration(ms), text);
         }
     }

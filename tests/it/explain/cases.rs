@@ -56,9 +56,7 @@ async fn weight_0_holds_a_tenant() {
 #[tokio::test]
 async fn a_full_limit_names_the_job_that_holds_its_slot() {
     let app = start(|_| {}).await;
-    let limited = |queue: &str| {
-        json!({"type": "a.b", "args": [], "options": {"queue": queue, "rate_limit": {"key": "stripe", "concurrency": 1}}})
-    };
+    let limited = |queue: &str| json!({"type": "a.b", "args": [], "options": {"queue": queue, "rate_limit": {"key": "stripe", "concurrency": 1}}});
     let holder = app.client.enqueue(limited("q")).await;
     let waits = app.client.enqueue(limited("other")).await;
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), [&*holder]);
@@ -151,7 +149,7 @@ async fn a_throttle_by_weight_binds_if_it_costs_turns() {
     app.client.enqueue(job("quiet")).await;
     run_round(&app).await; // the batch is spent and renewed by the next interval
     let mut ids = Vec::new();
-    for tenant in ["quiet", "quiet", "loud"] {
+    for tenant in ["quiet", "quiet", "quiet", "loud", "loud"] {
         ids.push(app.client.enqueue(job(tenant)).await);
     }
     throttle(&app, "loud", 100, None).await;
@@ -166,7 +164,7 @@ async fn a_throttle_by_weight_binds_if_it_costs_turns() {
         ..Default::default()
     };
     app.store().apply_throttles(None, &[update]).await.expect("a reply");
-    let shown = explain(&app.client, &ids[2]).await;
+    let shown = explain(&app.client, &ids[4]).await;
     let throttle = check(&shown, "throttle");
     assert_eq!(throttle["state"], "blocking", "{}", shown.text);
     assert_eq!(throttle["figures"]["weight_factor"], 0.1);
@@ -200,7 +198,10 @@ async fn the_planner_lock_of_a_dead_process_names_its_holder() {
     assert_eq!(binding(&app.client, &id).await, "planner");
     let shown = explain(&app.client, &id).await;
     let summary = shown.text_at("/summary");
-    assert!(summary.starts_with("host-7:311 holds the planner lock of rule r and has not renewed it for 40."), "{summary}");
+    assert!(
+        summary.starts_with("host-7:311 holds the planner lock of rule r and has not renewed it for 40."),
+        "{summary}"
+    );
     assert_eq!(check(&shown, "planner")["figures"]["lock_holder"], "host-7:311");
     // Nobody holds it any more, and nobody takes over.
     let _: i64 = app.redis.command(&["DEL", lock]).await;

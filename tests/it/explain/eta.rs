@@ -38,7 +38,13 @@ impl Estimates {
             .collect();
         errors.sort_by(f64::total_cmp);
         let (median, worst) = (errors[errors.len() / 2], errors[errors.len() - 1]);
-        println!("{}: {} jobs, median error {:.1} %, worst {:.1} %", self.path, errors.len(), median * 1e2, worst * 1e2);
+        println!(
+            "{}: {} jobs, median error {:.1} %, worst {:.1} %",
+            self.path,
+            errors.len(),
+            median * 1e2,
+            worst * 1e2
+        );
         assert!(median < 0.2, "{}: {errors:?}", self.path);
     }
 }

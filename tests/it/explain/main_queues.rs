@@ -17,9 +17,19 @@ async fn a_staged_job_of_a_sidekiq_is_found_by_its_jid() {
     let shown = explain(&app.client, &jid(&id)).await;
     assert_eq!((shown.text_at("/job_id"), shown.text_at("/jid")), (&*id, &*jid(&id)));
     assert_eq!((shown.text_at("/main_queue"), shown.text_at("/queue")), ("legacy", "heavy"));
-    let names: Vec<&str> = shown.at("/checks").as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    let expected =
-        ["rule_paused", "planner", "main_queue", "queue_paused", "processes", "gate", "batch", "tenant_weight", "fair_turn"];
+    let names: Vec<&str> =
+        shown.at("/checks").as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
+    let expected = [
+        "rule_paused",
+        "planner",
+        "main_queue",
+        "queue_paused",
+        "processes",
+        "gate",
+        "batch",
+        "tenant_weight",
+        "fair_turn",
+    ];
     assert_eq!(names, expected);
     run_round(&app).await;
     let promoted = explain(&app.client, &id).await;
@@ -40,7 +50,8 @@ async fn the_queue_of_a_sidekiq_is_checked_for_pauses_depth_and_quiet_processes(
     assert_eq!(binding().await, "queue_paused");
     let _: i64 = theirs.command(&["SREM", "paused", "heavy"]).await;
     for number in 0..2 {
-        let payload = json!({"class": "Other", "jid": number, "args": [], "queue": "heavy", "enqueued_at": 1.0}).to_string();
+        let payload =
+            json!({"class": "Other", "jid": number, "args": [], "queue": "heavy", "enqueued_at": 1.0}).to_string();
         let _: i64 = theirs.command(&["LPUSH", "queue:heavy", &payload]).await;
     }
     assert_eq!(binding().await, "gate");

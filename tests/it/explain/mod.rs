@@ -43,7 +43,8 @@ async fn explain(client: &Client, id: &str) -> Answer {
 async fn binding(client: &Client, id: &str) -> String {
     let shown = explain(client, id).await;
     let checks = shown.at("/checks").as_array().cloned().unwrap_or_default();
-    let first = checks.iter().find(|check| check["state"] == "blocking").map_or(Value::Null, |check| check["name"].clone());
+    let first =
+        checks.iter().find(|check| check["state"] == "blocking").map_or(Value::Null, |check| check["name"].clone());
     assert_eq!(shown.at("/binding"), &first, "{}", shown.text);
     first.as_str().unwrap_or_default().to_owned()
 }

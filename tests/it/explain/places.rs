@@ -20,7 +20,8 @@ async fn the_position_in_a_queue_counts_priorities_and_other_lanes() {
         job
     };
     let mut ids = Vec::new();
-    for (priority, key) in [(0, None), (0, Some("a")), (5, None), (0, None), (-3, None), (0, Some("a")), (5, Some("b"))] {
+    for (priority, key) in [(0, None), (0, Some("a")), (5, None), (0, None), (-3, None), (0, Some("a")), (5, Some("b"))]
+    {
         ids.push(app.client.enqueue(job(priority, key)).await);
     }
     for (place, before) in [(2, 0), (6, 1), (0, 2), (1, 3), (3, 4), (5, 5), (4, 6)] {
