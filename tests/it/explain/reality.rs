@@ -232,7 +232,7 @@ async fn follow(app: &TestApp, target: &Target) -> Result<Vec<String>, String> {
             return Err(format!("{name} was released and still binds: {}", shown.text));
         }
         // The obstacle is real: a fetch does not get the job. It may take jobs before it.
-        if named.len() % 2 == 0 && !is_counted && name != "none" {
+        if named.len().is_multiple_of(2) && !is_counted && name != "none" {
             let taken = target.fetch(app, 1).await;
             if taken.contains(&target.id) {
                 return Err(format!("a fetch got it in spite of {name}: {}", shown.text));

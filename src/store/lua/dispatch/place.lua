@@ -13,7 +13,7 @@ local call = redis.call
 local match = string.match
 
 -- Most lanes that are read of a queue and of a tenant, which bounds the time of a call.
-local MOST_LANES, MOST_OF_TENANT = 256, 16
+local MOST_LANES, MOST_OF_TENANT = 256, 8
 
 local function lane_key(queue, lane)
   return ctx.prefix .. 'lane:' .. queue .. ':' .. lane
@@ -34,16 +34,15 @@ local function jobs_of_tenant(fair, tenant, score)
   return jobs_in(fair.queue, call('ZRANGE', level_lanes(fair, tenant), 0, MOST_OF_TENANT - 1), score)
 end
 
--- Returns the number of jobs in the tenants' lanes of a level.
-local function jobs_of_level(queue, level)
-  local fair, jobs = level_open(queue, level), 0
-  local most = math.max(math.floor(MOST_LANES / math.max(#fair.classes.names, 1)), 1)
+-- Returns the number of jobs of at most `most` tenants of a level, and the number of tenants read.
+local function jobs_of_level(queue, level, most)
+  local fair, jobs, read = level_open(queue, level), 0, 0
   for _, class in ipairs(fair.classes.names) do
-    for _, tenant in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, most - 1)) do
-      jobs = jobs + jobs_of_tenant(fair, tenant)
-    end
+    local tenants = most > read and call('ZRANGE', fair.key .. ':c:' .. class, 0, most - read - 1) or {}
+    for _, tenant in ipairs(tenants) do jobs = jobs + jobs_of_tenant(fair, tenant) end
+    read = read + #tenants
   end
-  return jobs, fair.n > most
+  return jobs, read, read >= fair.n
 end
 
 -- Returns the jobs that wait for the same limit in lanes of the queue and are before the job.
@@ -68,14 +67,14 @@ local function place_of(job, lane, parked)
   local score = call('ZSCORE', lane_key(queue, lane), job.id)
   local ready = call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, MOST_LANES - 1, 'WITHSCORES')
   local place = {in_lane = call('ZCOUNT', lane_key(queue, lane), '-inf', '(' .. score), ahead = 0, is_counted = #ready < MOST_LANES * 2}
-  local own_priority = math.floor(tonumber(score) / LEVEL)
+  local own_priority, most = math.floor(tonumber(score) / LEVEL), MOST_LANES
   for position = 1, #ready, 2 do
     local name, level = ready[position], match(ready[position], '^@(.*)$')
     local priority = math.floor(tonumber(ready[position + 1]) / LEVEL)
     if priority > own_priority then break end
     if level and priority < own_priority then
-      local jobs, is_cut = jobs_of_level(queue, level)
-      place.ahead, place.is_counted = place.ahead + jobs, place.is_counted and not is_cut
+      local jobs, read, is_whole = jobs_of_level(queue, level, most)
+      place.ahead, place.is_counted, most = place.ahead + jobs, place.is_counted and is_whole, most - read
     elseif not level and name ~= lane and not (tenant and priority == own_priority) then
       place.ahead = place.ahead + jobs_in(queue, {name}, score)
     end
