@@ -1,4 +1,4 @@
-//! Who may ask: operators and admins; a key that is bound to a tenant sees its own jobs and nothing of others.
+//! Access: operators and admins may ask; a key that is bound to a tenant sees its own jobs and nothing of others.
 
 use super::*;
 use crate::auth::{caller, guarded};
