@@ -11,7 +11,6 @@
 //! - [`config`], [`telemetry`] – settings, logs and metrics.
 //! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
 //! - [`weights`] – requests weights of tenants from the user's webhook.
-//! - [`client`] – a client of a running fairgate, for commands.
 //! - [`remote`] – a client of another OJS server, and the relay of requests to it.
 //! - [`webhooks`] – sends events to subscribed HTTP endpoints.
 //! - [`main_queue`] – the queues that promoted jobs go to: fairgate's own, or those of another
@@ -34,7 +33,6 @@ pub mod auth;
 pub mod background;
 pub mod backoff;
 pub mod cli;
-pub mod client;
 pub mod clock;
 pub mod config;
 pub mod domain;

@@ -8,9 +8,10 @@ use super::openapi::Describe;
 use super::router::{BoxedHandler, ResponseFuture};
 use super::{
     handlers::{
-        admin_jobs, admin_queues, admin_workers, autoscale, crons, dead_letter, docs, events, fetch, health_report,
-        history, jobs, keys, manifest, noise, planner, pools, progress, queue_config, queue_limits, queues,
-        rate_limits, results, round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers, workflows,
+        admin_jobs, admin_queues, admin_workers, autoscale, crons, dead_letter, docs, events, explain, fetch,
+        health_report, history, jobs, keys, manifest, noise, planner, pools, progress, queue_config, queue_limits,
+        queues, rate_limits, results, round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers,
+        workflows,
     },
     openapi,
 };
@@ -121,6 +122,7 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/jobs", Scoped(READERS), jobs::list, openapi::jobs::list_by_cursor),
         post("/ojs/v1/jobs/batch", Scoped(PRODUCERS), jobs::enqueue_batch, openapi::jobs::enqueue_batch),
         get("/ojs/v1/jobs/{id}", Scoped(ALL), jobs::show, openapi::jobs::show),
+        get("/ojs/v1/jobs/{id}/explain", Scoped(READERS), explain::show, openapi::jobs::explain),
         delete("/ojs/v1/jobs/{id}", Scoped(PRODUCERS), jobs::cancel, openapi::jobs::cancel),
         post("/ojs/v1/jobs/{id}/cancel", Scoped(PRODUCERS), jobs::cancel, openapi::jobs::cancel),
         post("/ojs/v1/jobs/{id}/activate", Scoped(PRODUCERS), jobs::activate, openapi::jobs::activate),

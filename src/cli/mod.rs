@@ -4,6 +4,7 @@ mod check;
 mod debug;
 mod demo;
 mod doctor;
+mod explain;
 mod generate;
 mod keys;
 mod lists;
@@ -50,6 +51,7 @@ Examples:
   fairgate report                                    show what needs attention on a running server
   fairgate queues --json                             list queues, tenants, jobs, limits, workers, planner
   fairgate doctor                                    check Redis, job counts and main queues
+  fairgate explain ID                                explain why a job waits
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
@@ -77,6 +79,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Debug(debug::Debug),
     Demo(demo::Demo),
+    Explain(explain::Explain),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
@@ -170,6 +173,7 @@ pub fn run() -> ExitCode {
         Command::Doctor(command) => command.run(),
         Command::Debug(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Explain(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),

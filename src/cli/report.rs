@@ -49,7 +49,7 @@ impl Report {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let client = self.server.client()?;
         let path = format!("/ojs/v1/admin/health-report?format={}", self.format.name());
-        let report = super::runtime()?.block_on(client.get_text(&path))?;
+        let report = super::runtime()?.block_on(client.api_get_text(&path))?;
         super::print(report.trim_end())?;
         let is_critical = report.starts_with(self.format.of_critical());
         Ok(if is_critical { ExitCode::FAILURE } else { ExitCode::SUCCESS })

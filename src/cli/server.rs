@@ -1,11 +1,14 @@
 //! The running server that a command talks to.
 
-use crate::client::ApiClient;
 use crate::config::Secret;
+use crate::remote::{Options, Remote};
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
+/// Timeout of a request. The server may wait for a main queue that does not answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
 const KEY_VARIABLE: &str = "FAIRGATE_API_KEY";
 
 /// Options of commands that talk to a running server.
@@ -22,7 +25,7 @@ pub(super) struct Server {
 impl Server {
     /// Returns a client of the server. Keys are not taken from the command line, where other users
     /// of the machine could read them.
-    pub(super) fn client(&self) -> anyhow::Result<ApiClient> {
+    pub(super) fn client(&self) -> anyhow::Result<Remote> {
         let key = match &self.key_file {
             Some(file) => Some(
                 std::fs::read_to_string(file)
@@ -31,6 +34,16 @@ impl Server {
             None => std::env::var(KEY_VARIABLE).ok(),
         };
         let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new);
-        Ok(ApiClient::new(&self.server, key.as_ref())?)
+        client(&self.server, key)
     }
+}
+
+/// Returns a client of the server at a URL.
+pub(super) fn client(url: &str, token: Option<Secret>) -> anyhow::Result<Remote> {
+    anyhow::ensure!(
+        ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)),
+        "the URL of the server must begin with http:// or https://, and {url:?} does not"
+    );
+    let options = Options { url: url.trim_end_matches('/').to_owned(), token, certificates: None, timeout: TIMEOUT };
+    Remote::new(&options).map_err(|error| anyhow::anyhow!("cannot use the server {url:?}: {error}"))
 }

@@ -14,6 +14,7 @@
 //! - [`shadow`] – simulation of a queue under a rule.
 //! - [`health`] – problems that figures show, in sentences.
 //! - [`autoscale`] – the number of workers that a backlog needs.
+//! - [`explain`] – the reasons why a job waits.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
@@ -22,6 +23,7 @@ pub mod canonical;
 pub mod cron;
 pub mod duration;
 pub mod escape;
+pub mod explain;
 pub mod fairness;
 pub mod health;
 pub mod invalid;

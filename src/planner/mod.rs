@@ -4,6 +4,7 @@
 mod drain_rates;
 mod failure_reporter;
 mod gate_reporter;
+mod job_explanation;
 mod low_water_poller;
 mod preview;
 mod promotion_window;
@@ -26,6 +27,7 @@ mod webhook_state;
 mod weight_sync;
 
 pub use failure_reporter::{FailureReporter, Notice};
+pub use job_explanation::{Answered, JobExplanation, Viewer};
 pub use preview::{Preview, preview};
 pub use registry::RunnerRegistry;
 pub use round_attempt::RoundAttempt;

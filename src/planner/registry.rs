@@ -118,7 +118,13 @@ impl RunnerRegistry {
     /// Returns the status of a rule, including its main queue. An unreachable main queue counts as
     /// a closed gate.
     pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
-        let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
+        self.status_with(rule, rule.queue.as_deref()).await
+    }
+
+    /// Like [`RunnerRegistry::status`], with a queue that is included even if no jobs are staged for
+    /// it.
+    pub(super) async fn status_with(&self, rule: &Rule, queue: Option<&str>) -> Result<RuleStatus, Error> {
+        let mut status = self.inner.store.rule_status(&rule.name, queue).await?;
         let observed = match self.main_queue(rule) {
             Ok(main_queue) => main_queue.observe(&mut status.queues, status.now).await,
             Err(error) => Err(error),

@@ -298,7 +298,7 @@ impl RuleStats {
 /// Returns true if jobs are staged and no process plans the rule although it should: no process
 /// holds its lock, and its last round was not ended, its next one is overdue, or workers are idle.
 /// A process that takes over does so at its next check after the previous lock has expired.
-fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
+pub(super) fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
     if status.lock.is_some() || status.staged == 0 || status.paused {
         return false;
     }

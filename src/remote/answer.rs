@@ -47,6 +47,11 @@ impl Answer {
         Ok(Answer { status, date, retry_after, media_type, body })
     }
 
+    /// Returns the body as text.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     /// Parses the body as JSON.
     pub(super) fn json(&self) -> Result<Value, Error> {
         serde_json::from_slice(&self.body).map_err(|_| self.unreadable())

@@ -68,7 +68,7 @@ impl Remote {
 
     /// Sends a request and reads the whole answer within the deadline. An answer whose status
     /// implies a failure is an error.
-    async fn ask(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer, Error> {
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer, Error> {
         let verb = method.clone();
         let late = |_| ErrorKind::Unreachable.with(format!("no complete response within {:?}", self.timeout));
         let answer =

@@ -2,8 +2,10 @@
 //! deadlines, and does not trust what the server returns.
 
 mod answer;
+mod api;
 mod error;
 mod exchange;
+
 mod queue;
 mod relay;
 mod verbs;

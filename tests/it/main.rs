@@ -12,6 +12,7 @@ mod conformance;
 mod crons;
 mod dispatch;
 mod enqueue;
+mod explain;
 mod fairness;
 mod lifecycle;
 mod limits;

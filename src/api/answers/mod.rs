@@ -12,6 +12,7 @@ pub(super) mod bulk;
 pub(super) mod crons;
 pub(super) mod dead_letter;
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod health_report;
 pub(super) mod history;
 pub(super) mod keys;

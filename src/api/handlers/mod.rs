@@ -10,6 +10,7 @@ pub(super) mod dead_letter;
 pub(super) mod docs;
 pub(super) mod event_stream;
 pub(super) mod events;
+pub(super) mod explain;
 pub(super) mod fetch;
 pub(super) mod health_report;
 pub(super) mod history;

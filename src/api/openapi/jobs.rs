@@ -5,6 +5,7 @@ use super::job_schemas;
 use super::operation::{Operation, operation};
 use super::schema::*;
 use crate::api::answers::bulk::BulkAnswer;
+use crate::api::answers::explain::JobExplanation;
 use crate::api::answers::lists::{CursorPaged, Truncated};
 use crate::api::handlers::bulk;
 use crate::domain::job::{RequestLimits, State};
@@ -56,6 +57,17 @@ pub fn enqueue_batch() -> Operation {
 
 pub fn show() -> Operation {
     operation("Show a job").tenant_header().response(200, "The job.", reference("JobBothWays"))
+}
+
+pub fn explain() -> Operation {
+    operation("Explain why a job waits")
+        .description(
+            "Lists the checks between a waiting job and a worker in their order, names the first one that blocks, and estimates when \
+             the job starts. For a job that runs or has ended, lists the time spent in each stage. The id may be the Sidekiq id (jid) \
+             of a staged job; that search scans up to a million keys.",
+        )
+        .tenant_header()
+        .answer::<JobExplanation>(200, "The explanation.")
 }
 
 pub fn show_to_admin() -> Operation {

@@ -2,7 +2,7 @@
 
 use super::producers;
 use super::scenario::{RULE, rule};
-use crate::client::{ApiClient, Error};
+use crate::remote::{Error, Remote};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 /// Adds and removes the plan rule. Without it, jobs go straight to the queue, first in, first out.
 #[derive(Clone)]
 pub(super) struct FairnessSwitch {
-    client: ApiClient,
+    client: Remote,
     webhook: String,
     is_on: Arc<AtomicBool>,
 }
 
 impl FairnessSwitch {
     /// Creates a switch that is off.
-    pub(super) fn new(client: ApiClient, webhook: String) -> Self {
+    pub(super) fn new(client: Remote, webhook: String) -> Self {
         FairnessSwitch { client, webhook, is_on: Arc::new(AtomicBool::new(false)) }
     }
 
@@ -26,21 +26,21 @@ impl FairnessSwitch {
     }
 
     pub(super) async fn turn_on(&self) -> Result<(), Error> {
-        self.client.put(&format!("/ojs/v1/admin/planner/{RULE}"), &rule(&self.webhook)).await?;
+        self.client.api_put(&format!("/ojs/v1/admin/planner/{RULE}"), &rule(&self.webhook)).await?;
         self.is_on.store(true, Ordering::Relaxed);
         Ok(())
     }
 
     /// Jobs that are staged already are still promoted in turns.
     async fn turn_off(&self) -> Result<(), Error> {
-        self.client.delete(&format!("/ojs/v1/admin/planner/{RULE}")).await?;
+        self.client.api_delete(&format!("/ojs/v1/admin/planner/{RULE}")).await?;
         self.is_on.store(false, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Turns fairness off or on for each line of standard input, until it ends or the demo stops.
-pub(super) async fn follow_input(switch: FairnessSwitch, client: ApiClient, stop: CancellationToken) {
+pub(super) async fn follow_input(switch: FairnessSwitch, client: Remote, stop: CancellationToken) {
     let (lines, mut entered) = tokio::sync::mpsc::channel(1);
     // Reading blocks, and only the end of the process interrupts it, so it has a thread of its own.
     std::thread::spawn(move || {

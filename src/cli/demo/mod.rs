@@ -9,8 +9,7 @@ mod weights_webhook;
 mod workers;
 
 use crate::app::App;
-use crate::cli::runtime;
-use crate::client::ApiClient;
+use crate::cli::{runtime, server};
 use crate::clock::Clock;
 use crate::config::{Config, Flag, Sources};
 use crate::telemetry;
@@ -80,7 +79,7 @@ impl Demo {
         let app = App::start(config, Clock::System).await?;
         app.store.ready_within(Duration::from_secs(30)).await?;
         let url = format!("http://{}", app.address);
-        let client = ApiClient::new(&url, None)?;
+        let client = server::client(&url, None)?;
         let switch = FairnessSwitch::new(client.clone(), webhook);
         if !self.without_fairness {
             switch.turn_on().await?;

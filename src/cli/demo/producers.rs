@@ -1,7 +1,7 @@
 //! Tenants that enqueue jobs.
 
 use super::scenario::{self, FLOOD_EVERY, FLOOD_JOBS, NOISY, QUIET, QUIET_EVERY, TYPE};
-use crate::client::{ApiClient, Error};
+use crate::remote::{Error, Remote};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +13,8 @@ const EMAIL_EVERY: Duration = Duration::from_millis(400);
 const WORKFLOW_EVERY: Duration = Duration::from_secs(15);
 
 /// Starts all producers, and registers the cron.
-pub(super) async fn start(client: &ApiClient, tasks: &TaskTracker, stop: &CancellationToken) -> Result<(), Error> {
-    client.post("/ojs/v1/cron", &scenario::cron()).await?;
+pub(super) async fn start(client: &Remote, tasks: &TaskTracker, stop: &CancellationToken) -> Result<(), Error> {
+    client.api_post("/ojs/v1/cron", &scenario::cron()).await?;
     let (flooding, emails, workflows) = (client.clone(), client.clone(), client.clone());
     tasks.spawn(repeat(FLOOD_EVERY, stop.clone(), async move || flood(&flooding).await));
     for (number, tenant) in QUIET.into_iter().enumerate() {
@@ -30,16 +30,16 @@ pub(super) async fn start(client: &ApiClient, tasks: &TaskTracker, stop: &Cancel
         enqueue(&emails, &email(turn.next().unwrap_or(QUIET[0]))).await;
     }));
     tasks.spawn(repeat(WORKFLOW_EVERY, stop.clone(), async move || {
-        report_error(workflows.post("/ojs/v1/workflows", &scenario::workflow()).await);
+        report_error(workflows.api_post("/ojs/v1/workflows", &scenario::workflow()).await);
     }));
     Ok(())
 }
 
 /// Enqueues the jobs of one flood.
-pub(super) async fn flood(client: &ApiClient) {
+pub(super) async fn flood(client: &Remote) {
     for _ in 0..FLOOD_JOBS / BATCH {
         let jobs: Vec<Value> = (0..BATCH).map(|_| report(NOISY)).collect();
-        report_error(client.post("/ojs/v1/jobs/batch", &json!({"jobs": jobs})).await);
+        report_error(client.api_post("/ojs/v1/jobs/batch", &json!({"jobs": jobs})).await);
     }
 }
 
@@ -48,8 +48,8 @@ fn report(tenant: &str) -> Value {
            "options": {"retry": {"max_attempts": 3, "initial_interval": "PT5S"}}})
 }
 
-async fn enqueue(client: &ApiClient, job: &Value) {
-    report_error(client.post("/ojs/v1/jobs", job).await);
+async fn enqueue(client: &Remote, job: &Value) {
+    report_error(client.api_post("/ojs/v1/jobs", job).await);
 }
 
 fn report_error(outcome: Result<Value, Error>) {

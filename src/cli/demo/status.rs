@@ -3,7 +3,7 @@
 use super::fairness_switch::FairnessSwitch;
 use super::scenario::{QUIET, RULE};
 use super::waits::{Group, Summary, Waits};
-use crate::client::ApiClient;
+use crate::remote::Remote;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Prints a line at each interval until the demo stops.
-pub(super) async fn print(client: ApiClient, switch: FairnessSwitch, waits: Arc<Waits>, stop: CancellationToken) {
+pub(super) async fn print(client: Remote, switch: FairnessSwitch, waits: Arc<Waits>, stop: CancellationToken) {
     let mut timer = tokio::time::interval(EVERY);
     timer.tick().await;
     while stop.run_until_cancelled(timer.tick()).await.is_some() {
@@ -23,8 +23,8 @@ pub(super) async fn print(client: ApiClient, switch: FairnessSwitch, waits: Arc<
 }
 
 /// Returns the number of reports that wait, staged or in the queue.
-async fn waiting(client: &ApiClient) -> Option<u64> {
-    let stats = client.get(&format!("/ojs/v1/queues/{RULE}/stats")).await.ok()?;
+async fn waiting(client: &Remote) -> Option<u64> {
+    let stats = client.api_get(&format!("/ojs/v1/queues/{RULE}/stats")).await.ok()?;
     let stats = stats.get("stats").unwrap_or(&stats);
     let of = |state: &str| stats.get(state).and_then(serde_json::Value::as_u64);
     Some(of("available")? + of("pending").unwrap_or(0))

@@ -2,8 +2,8 @@
 
 use super::scenario::{FAILS_ONE_IN, NOISY, RULE, RUN_MS, TYPE, WORKERS};
 use super::waits::{Group, Waits};
-use crate::client::{ApiClient, Error};
 use crate::domain::time::At;
+use crate::remote::{Error, Remote};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const WAIT_MS: u64 = 5000;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// Starts all workers.
-pub(super) fn start(client: &ApiClient, waits: &Arc<Waits>, tasks: &TaskTracker, stop: &CancellationToken) {
+pub(super) fn start(client: &Remote, waits: &Arc<Waits>, tasks: &TaskTracker, stop: &CancellationToken) {
     for number in 1..=WORKERS {
         // Two workers prefer other jobs, so that these do not wait for the end of a flood.
         let queues = if number <= 2 { ["default", RULE] } else { [RULE, "default"] };
@@ -27,7 +27,7 @@ pub(super) fn start(client: &ApiClient, waits: &Arc<Waits>, tasks: &TaskTracker,
 }
 
 struct DemoWorker {
-    client: ApiClient,
+    client: Remote,
     waits: Arc<Waits>,
     name: String,
     /// In the order in which it looks for jobs.
@@ -47,13 +47,13 @@ impl DemoWorker {
     /// Sends a heartbeat, fetches a job and runs it. Heartbeats make the worker visible, and bring
     /// the directives `quiet` and `terminate`.
     async fn work(&self) -> Result<(), Error> {
-        let beat = self.client.post("/ojs/v1/workers/heartbeat", &json!({"worker_id": self.name})).await?;
+        let beat = self.client.api_post("/ojs/v1/workers/heartbeat", &json!({"worker_id": self.name})).await?;
         if ["quiet", "terminate"].contains(&beat["state"].as_str().unwrap_or_default()) {
             tokio::time::sleep(PAUSE_AFTER_ERROR).await;
             return Ok(());
         }
         let fetch = json!({"queues": self.queues, "worker_id": self.name, "wait_ms": WAIT_MS});
-        let fetched = self.client.post("/ojs/v1/workers/fetch", &fetch).await?;
+        let fetched = self.client.api_post("/ojs/v1/workers/fetch", &fetch).await?;
         match fetched.pointer("/jobs/0") {
             Some(job) => self.run_job(job).await,
             None => Ok(()),
@@ -69,9 +69,9 @@ impl DemoWorker {
         tokio::time::sleep(Duration::from_millis(shortest + random() % (longest - shortest + 1))).await;
         if random().is_multiple_of(FAILS_ONE_IN) {
             let error = json!({"code": "timeout", "message": "the data source did not answer", "retryable": true});
-            self.client.post("/ojs/v1/workers/nack", &json!({"job_id": job["id"], "error": error})).await?;
+            self.client.api_post("/ojs/v1/workers/nack", &json!({"job_id": job["id"], "error": error})).await?;
         } else {
-            self.client.post("/ojs/v1/workers/ack", &json!({"job_id": job["id"]})).await?;
+            self.client.api_post("/ojs/v1/workers/ack", &json!({"job_id": job["id"]})).await?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use super::column::Column;
 use super::{List, ListOptions};
+use crate::domain::escape::escape;
 use clap::Args;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::process::ExitCode;
 
 const JOBS: &[Column] = &[
@@ -175,7 +175,7 @@ impl Workers {
 impl Planner {
     pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
         let Some(rule) = self.rule else { return list("/admin/planner", RULES).print(&self.options) };
-        let path = format!("/admin/planner/{}/tenants", utf8_percent_encode(&rule, NON_ALPHANUMERIC));
+        let path = format!("/admin/planner/{}/tenants", escape(&rule));
         let query = self.sort.into_iter().map(|sort| ("sort", sort)).collect();
         List { query, ..list(&path, RULE_TENANTS) }.print(&self.options)
     }

@@ -50,7 +50,7 @@ impl List {
     /// Requests the list and prints it.
     fn print(&self, options: &ListOptions) -> anyhow::Result<ExitCode> {
         let client = options.server.client()?;
-        let answer = super::runtime()?.block_on(client.get(&self.url(options)))?;
+        let answer = super::runtime()?.block_on(client.api_get(&self.url(options)))?;
         if options.json {
             crate::cli::print(format_args!("{answer:#}"))?;
             return Ok(ExitCode::SUCCESS);

@@ -111,6 +111,11 @@ impl Record {
         self.left.is_some()
     }
 
+    /// Returns the external main queue into which the job was promoted.
+    pub fn promoted_to(&self) -> Option<&str> {
+        self.left.as_deref()
+    }
+
     /// Returns the time at which the job reached a final state.
     pub fn finished(&self) -> Option<i64> {
         self.finished

@@ -64,6 +64,11 @@ pub fn kind(class: &str) -> String {
     underscore(class).replace('/', ".")
 }
 
+/// Returns true for text of the form of a Sidekiq id (jid): 24 hexadecimal digits.
+pub fn is_jid(text: &str) -> bool {
+    text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Returns the Sidekiq id of an OJS job: the last 24 hexadecimal digits of its id.
 pub fn jid(id: &str) -> String {
     let digits: String = id.chars().filter(|letter| *letter != '-').collect();

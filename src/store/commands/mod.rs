@@ -10,6 +10,7 @@ mod dead_letters;
 mod debug;
 mod event_json;
 mod events;
+mod explain;
 mod fairplay;
 mod find;
 mod history;
@@ -54,6 +55,7 @@ pub use crons::{
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use debug::Stored;
 pub use events::{Event, EventFilter, EventOrder, EventPage};
+pub use explain::ExplainedJob;
 pub use fairplay::{StagedByGem, TakeOver, Taken};
 pub use find::{FoundJob, JobFilter};
 pub use history::{HistorySample, INTERVAL_MS, INTERVALS_KEPT, QueueSample, RuleSample, TenantSample};

@@ -49,6 +49,8 @@ pub struct Lock {
     pub holder: String,
     pub token: u64,
     pub left_ms: u64,
+    /// True while a round runs.
+    pub is_busy: bool,
 }
 
 /// Tenants with staged jobs for a main queue, by priority. A rule that orders priorities only

@@ -24,6 +24,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/v1/jobs", "oat"),
     ("POST", "/ojs/v1/jobs/batch", "pat"),
     ("GET", "/ojs/v1/jobs/{id}", "pwoat"),
+    ("GET", "/ojs/v1/jobs/{id}/explain", "oat"),
     ("DELETE", "/ojs/v1/jobs/{id}", "pat"),
     ("POST", "/ojs/v1/jobs/{id}/cancel", "pat"),
     ("POST", "/ojs/v1/jobs/{id}/activate", "pat"),

@@ -68,11 +68,16 @@ async fn errors_of_the_server_are_shown() {
     let output = run(&app, &["planner", "nothing/here"]).await;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        error.starts_with("error: GET /ojs/v1/admin/planner/nothing%2Fhere/tenants") && error.contains("HTTP 404"),
-        "{error}"
-    );
+    assert!(error.contains("/admin/planner/nothing%2Fhere/tenants: HTTP 404"), "{error}");
     assert_eq!(run(&app, &["queues", "--limit", "0"]).await.status.code(), Some(64));
+}
+
+#[test]
+fn the_url_of_the_server_must_be_one() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_fairgate"));
+    let output = command.args(["queues", "--server", "localhost:8080"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("must begin with http:// or https://, and \"localhost:8080\" does not"), "{error}");
 }
 
 #[test]

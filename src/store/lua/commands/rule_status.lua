@@ -15,7 +15,8 @@
 --   staged_at      number  time since when jobs are staged, or 0
 --   is_unfinished  boolean  true if the last round has not ended
 --   wasted_ms      number
---   lock           {holder: string, token: number, left_ms: number}?
+--   lock           {holder: string, token: number, left_ms: number, is_busy: boolean}?  busy while a
+--                  round runs
 --   queues         list of results of `staging/observe`
 
 local ctx = require('lib/context')
@@ -29,8 +30,9 @@ local call = redis.call
 local match = string.match
 
 local function lock_of(key)
-  local holder, token = unpack(call('HMGET', key, 'holder', 'token'))
-  return holder and {holder = holder, token = tonumber(match(token or '', '^%d+')), left_ms = math.max(call('PTTL', key), 0)} or nil
+  local holder, token, busy = unpack(call('HMGET', key, 'holder', 'token', 'busy'))
+  return holder and {holder = holder, token = tonumber(match(token or '', '^%d+')), left_ms = math.max(call('PTTL', key), 0),
+    is_busy = busy == '1'} or nil
 end
 
 local function run()

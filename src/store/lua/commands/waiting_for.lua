@@ -13,43 +13,20 @@
 --   paused      {queue: string, since: number}
 --   limit       {key: string, strategy: string, since: number?}  since when it blocks
 
-local ctx = require('lib/context')
 local packed = require('lib/packed')
-local lane_module = require('queue/lane')
 local job_module = require('queue/job')
-local quota = require('limits/quota')
+local obstacles = require('dispatch/obstacles')
 
-local lane_base = lane_module.base
-local is_limited, job_load, marked = job_module.is_limited, job_module.load, job_module.marked
-local limit_open, limit_room = quota.limit_open, quota.limit_room
-local call = redis.call
+local job_load, marked = job_module.load, job_module.marked
+local first_blocking, lane_of, paused_since = obstacles.first_blocking, obstacles.lane_of, obstacles.paused_since
 local match = string.match
 
--- Returns the lane of an available job. Its suffix depends on the settings at the time it was
--- enqueued.
-local function lane_of(job)
-  local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)
-  for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
-    if call('ZSCORE', ctx.prefix .. 'lane:' .. job.queue .. ':' .. base .. suffix, job.id) then return base .. suffix end
-  end
-end
-
--- Describes a limit that blocks the job: its strategy, and since when it has blocked without a
--- break.
-local function stopped_by(limit)
-  local strategy, periods = match(limit.stored.held or '', '^(%S+) (.*)$')
-  local since = tonumber(match(periods or '', '(%d+)%-;$') or limit.stored.since)
-  return {limit = {key = limit.key, strategy = strategy or 'concurrency', since = since}}
-end
-
 local function available(job)
-  local since = ctx.state.paused and call('HGET', ctx.prefix .. 'paused', job.queue)
-  if since then return {paused = {queue = job.queue, since = tonumber(since)}} end
+  local since = paused_since(job.queue)
+  if since then return {paused = {queue = job.queue, since = since}} end
   local lane = lane_of(job)
-  local key = lane and call('HGET', ctx.prefix .. 'parked:' .. job.queue, lane)
-  if key then return stopped_by(limit_open(key)) end
-  local limit = is_limited(job.queue) and limit_open('#' .. job.queue)
-  return limit and limit_room(limit) <= 0 and stopped_by(limit) or nil
+  local state = lane and first_blocking(job.queue, lane)
+  return state and {limit = {key = state.limit.key, strategy = state.strategy, since = state.since}} or nil
 end
 
 local function reason(id, tenant)

@@ -95,6 +95,7 @@ async fn jobs(caller: &Caller) {
     let id = made["job"]["id"].as_str().unwrap();
     caller.get(&format!("/jobs/{id}")).await;
     caller.get(&format!("/admin/jobs/{id}")).await;
+    caller.get(&format!("/jobs/{id}/explain")).await;
     caller.get("/jobs?state=scheduled&queue=mail&type=mail.*&tenant=acme&limit=5").await;
     caller.get("/admin/jobs?state=scheduled,available&sort=priority&order=asc&per_page=1").await;
     caller.get(&format!("/jobs/{id}/progress")).await;
