@@ -3,5 +3,6 @@
 mod commands;
 mod debug;
 mod examples;
+mod explain;
 mod start;
 mod weights;
