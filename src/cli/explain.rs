@@ -1,8 +1,7 @@
 //! `fairgate explain`.
 
 use super::counted;
-use super::server::Server;
-use crate::domain::escape::escape;
+use super::server::{Server, segment};
 use clap::Args;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
@@ -37,7 +36,7 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let path = format!("/ojs/v1/jobs/{}/explain", escape(&self.id));
+        let path = format!("/ojs/v1/jobs/{}/explain", segment(&self.id));
         let explanation = super::runtime()?.block_on(self.server.client()?.api_get(&path))?;
         match self.json {
             true => super::print(format_args!("{explanation:#}"))?,

@@ -4,6 +4,7 @@ use crate::config::Secret;
 use crate::remote::{Options, Remote};
 use anyhow::Context;
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,4 +47,9 @@ pub(super) fn client(url: &str, token: Option<Secret>) -> anyhow::Result<Remote>
     );
     let options = Options { url: url.trim_end_matches('/').to_owned(), token, certificates: None, timeout: TIMEOUT };
     Remote::new(&options).map_err(|error| anyhow::anyhow!("cannot use the server {url:?}: {error}"))
+}
+
+/// Returns a name as a segment of a path: a slash in it does not lead to another path.
+pub(super) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }

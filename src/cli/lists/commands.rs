@@ -2,7 +2,7 @@
 
 use super::column::Column;
 use super::{List, ListOptions};
-use crate::domain::escape::escape;
+use crate::cli::server::segment;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -175,7 +175,7 @@ impl Workers {
 impl Planner {
     pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
         let Some(rule) = self.rule else { return list("/admin/planner", RULES).print(&self.options) };
-        let path = format!("/admin/planner/{}/tenants", escape(&rule));
+        let path = format!("/admin/planner/{}/tenants", segment(&rule));
         let query = self.sort.into_iter().map(|sort| ("sort", sort)).collect();
         List { query, ..list(&path, RULE_TENANTS) }.print(&self.options)
     }

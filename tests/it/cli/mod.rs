@@ -4,6 +4,7 @@ mod commands;
 mod debug;
 mod demo;
 mod examples;
+mod explain;
 mod lists;
 mod start;
 mod weights;
