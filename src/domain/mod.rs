@@ -12,6 +12,7 @@
 //! - [`pool`] – pools of workers, and the policy of dispatch.
 //! - [`noisy`] – detection of tenants that harm others.
 //! - [`shadow`] – simulation of a queue under a rule.
+//! - [`simulation`] – a rule, tenants and workers in virtual time.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
@@ -31,6 +32,7 @@ pub mod pool;
 pub mod portable;
 pub mod shadow;
 pub mod shape;
+pub mod simulation;
 pub mod subscription;
 pub mod tenant;
 pub mod tenant_id;

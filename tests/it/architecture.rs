@@ -101,7 +101,8 @@ fn modules_use_only_those_below() {
 /// Folders of the domain use only those that come before them, and the files beside the folders use none.
 #[test]
 fn folders_of_the_domain_have_an_order() {
-    let order = ["limit", "job", "workflow", "cron", "tenant", "fairness", "plan", "pool", "noisy", "shadow"];
+    let order =
+        ["limit", "job", "workflow", "cron", "tenant", "fairness", "plan", "pool", "noisy", "shadow", "simulation"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain");
     let mut files = 0;
     for (path, text) in sources(&root, "rs") {
