@@ -8,6 +8,7 @@ mod main_queues;
 mod ready;
 mod serve;
 mod sidekiq;
+mod simulate;
 mod site;
 mod weights;
 
@@ -45,6 +46,7 @@ Examples:
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
+  fairgate simulate flood.toml --compare             compare first in, first out with a plan rule
   fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
 
 Exit status: 0 on success, 1 on failure, 64 if the command line or the configuration is invalid.
@@ -63,6 +65,7 @@ enum Command {
     Debug(debug::Debug),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
+    Simulate(simulate::Simulate),
     Weights(weights::Weights),
 }
 
@@ -146,6 +149,7 @@ pub fn run() -> ExitCode {
         Command::Debug(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
+        Command::Simulate(command) => command.run(),
         Command::Weights(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -11,7 +11,8 @@ const JOBS_A_TENANT: u64 = 10;
 const LONGEST: u64 = 1_000_000;
 
 /// The mean of Jain's index over windows. In each window, it covers the tenants that had jobs
-/// waiting from its beginning to its end, as the index of the planner does over its last rounds.
+/// waiting from its beginning to its end, as the index of the planner does over its last rounds, and
+/// at its beginning enough of them to use their shares.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JainWindows {
     window: Option<Window>,
@@ -24,7 +25,7 @@ struct Window {
     /// The number of dispatches before it.
     from: u64,
     left: u64,
-    /// Tenants that waited at its beginning, and their dispatches until then.
+    /// Tenants with enough waiting jobs at its beginning, and their dispatches until then.
     tenants: Vec<(u32, u64)>,
 }
 
@@ -34,6 +35,8 @@ pub(super) struct Dispatches {
     pub weight: Weight,
     /// Number of its jobs that were dispatched.
     pub total: u64,
+    /// Number of its jobs that wait.
+    pub waiting: u64,
     /// The number of dispatches of all tenants when its last waiting job was dispatched.
     pub empty_at: Option<u64>,
 }
@@ -47,7 +50,14 @@ impl JainWindows {
         let weights = || waiting.members().iter().map(|tenant| u64::from(of(*tenant).weight.thousandths()));
         let (total, least) = (weights().sum::<u64>(), weights().min().unwrap_or(1).max(1));
         let left = (JOBS_A_TENANT * total).div_ceil(least).clamp(1, LONGEST);
-        let tenants = waiting.members().iter().map(|tenant| (*tenant, of(*tenant).total)).collect();
+        // Without this, a tenant with one job would seem to get nothing while that job crosses the
+        // main queue.
+        let has_enough = |tenant: &u32| {
+            let view = of(*tenant);
+            view.waiting >= (JOBS_A_TENANT * u64::from(view.weight.thousandths())).div_ceil(least)
+        };
+        let enough = waiting.members().iter().filter(|tenant| has_enough(tenant));
+        let tenants = enough.map(|tenant| (*tenant, of(*tenant).total)).collect();
         self.window = Some(Window { from: before, left, tenants });
     }
 
@@ -72,7 +82,7 @@ impl JainWindows {
         self.window = None;
     }
 
-    /// Returns the mean, or `None` if no two tenants ever waited for a whole window.
+    /// Returns the mean, or `None` if no two tenants ever had enough jobs for a whole window.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.windows > 0).then(|| self.sum / self.windows as f64)
     }
@@ -84,7 +94,7 @@ mod tests {
 
     /// Dispatches jobs of tenants 0 and 1, who wait all the time; tenant 1 has three times the
     /// weight.
-    fn mean(turns: &[u32], empties: Option<u32>) -> Option<f64> {
+    fn mean(turns: &[u32], empties: Option<u32>, jobs: [u64; 2]) -> Option<f64> {
         let mut waiting = Contenders::new(2);
         [0, 1].into_iter().for_each(|tenant| waiting.insert(tenant));
         let (mut windows, mut totals, mut empty_at) = (JainWindows::default(), [0, 0], [None, None]);
@@ -93,6 +103,7 @@ mod tests {
             windows.begin(&waiting, before as u64, |tenant| Dispatches {
                 weight: weights[tenant as usize],
                 total: totals[tenant as usize],
+                waiting: jobs[tenant as usize],
                 empty_at: empty_at[tenant as usize],
             });
             totals[*turn as usize] += 1;
@@ -102,6 +113,7 @@ mod tests {
             windows.end(|tenant| Dispatches {
                 weight: weights[tenant as usize],
                 total: totals[tenant as usize],
+                waiting: jobs[tenant as usize],
                 empty_at: empty_at[tenant as usize],
             });
         }
@@ -110,13 +122,15 @@ mod tests {
 
     #[test]
     fn shares_by_weight_have_index_1_and_one_tenant_alone_has_half() {
-        assert_eq!(mean(&[0, 1, 1, 1], None), Some(1.0));
-        assert_eq!(mean(&[1], None), Some(0.5));
-        assert!(mean(&[0, 1], None).is_some_and(|mean| (0.7..0.9).contains(&mean)));
+        assert_eq!(mean(&[0, 1, 1, 1], None, [10, 30]), Some(1.0));
+        assert_eq!(mean(&[1], None, [10, 30]), Some(0.5));
+        assert!(mean(&[0, 1], None, [10, 30]).is_some_and(|mean| (0.7..0.9).contains(&mean)));
     }
 
     #[test]
-    fn tenants_that_stop_waiting_do_not_count() {
-        assert_eq!(mean(&[0, 1, 1, 1], Some(0)), None);
+    fn tenants_that_stop_waiting_or_have_few_jobs_do_not_count() {
+        assert_eq!(mean(&[0, 1, 1, 1], Some(0), [10, 30]), None);
+        assert_eq!(mean(&[0, 1, 1, 1], None, [9, 30]), None);
+        assert_eq!(mean(&[0, 1, 1, 1], None, [10, 29]), None);
     }
 }

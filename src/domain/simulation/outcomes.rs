@@ -151,7 +151,12 @@ impl Outcomes {
         let (tenant, accounts) = (started.tenant, &self.accounts);
         let view = |accounts: &[Account], tenant: u32| {
             let account = &accounts[tenant as usize];
-            Dispatches { weight: account.weight, total: account.dispatches, empty_at: account.empty_at }
+            Dispatches {
+                weight: account.weight,
+                total: account.dispatches,
+                waiting: account.waiting,
+                empty_at: account.empty_at,
+            }
         };
         self.jain.begin(&self.waiting, self.dispatches, |tenant| view(accounts, tenant));
         let is_contended = self.waiting.len() >= 2;

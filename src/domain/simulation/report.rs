@@ -88,8 +88,8 @@ pub struct Totals {
     pub discarded: u64,
     pub left: u64,
     pub wait: WaitQuantiles,
-    /// Mean of Jain's index of dispatches per weight, over windows and the tenants that had jobs
-    /// waiting throughout them; `None` if no two tenants had.
+    /// Mean of Jain's index of dispatches per weight, over windows and the tenants that had enough
+    /// jobs waiting throughout them to use their shares; `None` if no two tenants had.
     pub jain_index: Option<f64>,
     /// Share of the workers' time in which they ran jobs.
     pub utilisation: f64,

@@ -89,11 +89,20 @@ impl TenantGroup {
     pub(super) fn tenant_name(&self, place: u32) -> Arc<str> {
         match self.count {
             1 => Arc::from(self.name.as_str()),
-            count => {
-                let width = count.ilog10() as usize + 1;
-                Arc::from(format!("{}-{:0width$}", self.name, place + 1))
-            }
+            _ => Arc::from(format!("{}-{:0width$}", self.name, place + 1, width = self.digits())),
         }
+    }
+
+    /// Returns true if one of several tenants of this group has this name.
+    pub fn has_tenant(&self, name: &str) -> bool {
+        let number = name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('-'));
+        let fits = |number: &&str| number.len() == self.digits() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number: Option<u32> = number.filter(fits).and_then(|number| number.parse().ok());
+        self.count > 1 && number.is_some_and(|number| (1..=self.count).contains(&number))
+    }
+
+    fn digits(&self) -> usize {
+        self.count.max(1).ilog10() as usize + 1
     }
 }
 
@@ -120,6 +129,16 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenants_that_are_alike_have_numbers() {
+        let alike = TenantGroup { count: 20, ..super::super::tests::group("quiet", 1.0, Arrivals::default()) };
+        assert_eq!([0, 19].map(|place| alike.tenant_name(place)), [Arc::from("quiet-01"), Arc::from("quiet-20")]);
+        let names = ["quiet-01", "quiet-20", "quiet-00", "quiet-21", "quiet-1", "quiet", "quiet01"];
+        assert_eq!(names.map(|name| alike.has_tenant(name)), [true, true, false, false, false, false, false]);
+        let lone = TenantGroup { count: 1, ..alike };
+        assert_eq!((&*lone.tenant_name(0), lone.has_tenant("quiet-1")), ("quiet", false));
+    }
 
     #[test]
     fn the_delay_of_a_retry_doubles() {
