@@ -6,6 +6,7 @@ mod error;
 mod exchange;
 mod queue;
 mod relay;
+mod rounds;
 mod verbs;
 
 pub use error::{Error, ErrorKind};

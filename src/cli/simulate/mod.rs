@@ -6,6 +6,7 @@ mod format;
 mod html;
 mod json;
 mod progress;
+mod server;
 mod table;
 
 use super::EX_USAGE;
@@ -26,6 +27,8 @@ Examples:
   fairgate simulate flood.toml --compare           compare first in, first out with the rule
   fairgate simulate a.toml b.toml --compare        compare two scenarios
   fairgate simulate flood.toml --html flood.html   write a page with charts
+  fairgate simulate --from-server http://127.0.0.1:8080 --rule reports --weight acme=3
+                                                   promote recorded rounds again with this weight
 
 Exit status: 0 on success, 1 on failure, 64 if the command line or a scenario is invalid.";
 
@@ -39,7 +42,7 @@ Exit status: 0 on success, 1 on failure, 64 if the command line or a scenario is
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Simulate {
     /// Scenario files: one, or two with --compare
-    #[arg(value_name = "SCENARIO", num_args = 0..=2, required_unless_present = "example")]
+    #[arg(value_name = "SCENARIO", num_args = 0..=2, required_unless_present_any = ["example", "url"])]
     scenarios: Vec<PathBuf>,
     /// Show two scenarios side by side, with differences; or one scenario first in, first out (A)
     /// and with its rule (B)
@@ -55,14 +58,23 @@ pub(super) struct Simulate {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print a scenario with comments, and simulate nothing
-    #[arg(long, conflicts_with_all = ["scenarios", "compare", "seed", "json", "html"])]
+    #[arg(long, conflicts_with_all = ["scenarios", "compare", "seed", "json", "html", "url"])]
     example: bool,
+    #[command(flatten)]
+    from_server: server::FromServer,
 }
 
 impl Simulate {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         if self.example {
             print!("{EXAMPLE}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(replayed) = self.from_server.run()? {
+            match self.json {
+                true => println!("{}", serde_json::to_value(&replayed.replay)?),
+                false => print!("{replayed}"),
+            }
             return Ok(ExitCode::SUCCESS);
         }
         if self.scenarios.len() == 2 && !self.compare {

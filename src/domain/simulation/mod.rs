@@ -3,7 +3,8 @@
 //! queues and the workers are simulated.
 //!
 //! A [`Scenario`] describes tenants and workers, [`simulate`] runs it, and a [`Report`] is the
-//! result. The same scenario and seed have the same result on every machine.
+//! result. [`replay`] promotes the jobs of recorded rounds under other weights. The same scenario and
+//! seed have the same result on every machine.
 
 mod arrivals;
 mod contenders;
@@ -14,6 +15,7 @@ mod main_queue;
 mod outcomes;
 mod planner;
 mod random;
+mod replay;
 mod report;
 mod run_time;
 mod scenario;
@@ -27,6 +29,7 @@ mod tests;
 
 pub use arrivals::{Arrivals, Burst, Phases};
 pub use engine::{Progress, simulate};
+pub use replay::{RecordedRound, RecordedTenant, Replay, ReplayChange, ReplayTenant, ReplayedWaits, replay};
 pub use report::{Deviation, Report, Series, TenantReport, Totals, WaitQuantiles};
 pub use run_time::RunTime;
 pub use scenario::{MOST_GROUPS, MOST_JOBS, MOST_TENANTS, MOST_WORKERS, Mode, Retry, Scenario, TenantGroup};

@@ -50,6 +50,15 @@ impl Staging {
         }
     }
 
+    /// Changes the weight of a tenant.
+    pub(super) fn reweigh(&mut self, tenant: u32, weight: Weight) {
+        let lane = &mut self.lanes[tenant as usize];
+        if lane.weight != weight {
+            lane.weight = weight;
+            self.fair.reweigh(&lane.name, weight);
+        }
+    }
+
     /// Takes the next job in fair order.
     pub(super) fn pick(&mut self, now_us: u64) -> Option<Waiting> {
         let tenant = *self.numbers.get(&self.fair.pick()?)?;
@@ -71,7 +80,12 @@ impl Staging {
 
     /// Returns true if a tenant waits that is not held.
     pub(super) fn is_waiting(&self) -> bool {
-        self.fair.waiting() > 0
+        self.waiting() > 0
+    }
+
+    /// Returns the number of tenants that wait and are not held.
+    pub(super) fn waiting(&self) -> usize {
+        self.fair.waiting()
     }
 }
 

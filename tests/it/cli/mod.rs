@@ -3,5 +3,6 @@
 mod commands;
 mod debug;
 mod examples;
+mod simulate;
 mod start;
 mod weights;
