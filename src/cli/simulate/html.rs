@@ -15,7 +15,8 @@ type Section = (&'static str, fn(&Report, Ranges) -> String);
 
 /// Returns the page of one report, or of two side by side.
 pub(super) fn page(reports: &[Report]) -> String {
-    let names: Vec<&str> = reports.iter().map(|report| report.scenario.as_str()).collect();
+    let mut names: Vec<&str> = reports.iter().map(|report| report.scenario.as_str()).collect();
+    names.dedup();
     let heading = escape(&format!("fairgate simulate: {}", names.join(", ")));
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\

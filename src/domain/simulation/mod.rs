@@ -20,7 +20,9 @@ mod report;
 mod run_time;
 mod scenario;
 mod staging;
+mod stretches;
 mod timeline;
+mod waits;
 
 #[cfg(test)]
 mod properties;

@@ -4,19 +4,16 @@ use super::contenders::Contenders;
 use super::fluid::Fluid;
 use super::jain::{Dispatches, JainWindows};
 use super::main_queue::Waiting;
-use super::report::{Deviation, Report, Series, TenantReport, Totals, WaitQuantiles, ms, round};
+use super::report::{Deviation, Report, Series, TenantReport, Totals, ms, round};
 use super::scenario::{MOST_JOBS, Scenario};
 use super::timeline::Timeline;
+use super::waits::GroupWaits;
 use crate::domain::tenant::Weight;
-use hdrhistogram::Histogram;
-
-/// Digits of waits that histograms keep exactly.
-const DIGITS: u8 = 2;
 
 /// The outcome so far.
 pub(super) struct Outcomes {
     accounts: Vec<Account>,
-    groups: Vec<Group>,
+    groups: Vec<GroupWaits>,
     /// Tenants with jobs that wait for a worker, except held ones.
     waiting: Contenders,
     dispatch_fluid: Fluid,
@@ -48,13 +45,6 @@ struct Account {
     completed: u64,
     discarded: u64,
     deviation: Deviation,
-}
-
-/// The waits of a group's tenants.
-struct Group {
-    dispatches: u64,
-    waits: Histogram<u64>,
-    longest_us: u64,
 }
 
 /// Figures that others know at the end.
@@ -90,7 +80,7 @@ impl Outcomes {
             dispatch_fluid: Fluid::new(weights()),
             promotion_fluid: Fluid::new(weights()),
             promotions: Deviation::default(),
-            groups: scenario.groups.iter().map(|_| Group::new()).collect(),
+            groups: scenario.groups.iter().map(|_| GroupWaits::new()).collect(),
             jain: JainWindows::default(),
             timeline: Timeline::new(scenario.groups.len()),
             dispatches: 0,
@@ -201,7 +191,7 @@ impl Outcomes {
 
     /// Returns the report of a scenario that has ended.
     pub(super) fn report(self, scenario: &Scenario, planner: PlannerFigures) -> Report {
-        let mut all = Group::new();
+        let mut all = GroupWaits::new();
         self.groups.iter().for_each(|group| all.merge(group));
         let sum = |count: fn(&Account) -> u64| self.accounts.iter().map(count).sum::<u64>();
         let (jobs, completed, discarded) = (sum(|one| one.jobs), sum(|one| one.completed), sum(|one| one.discarded));
@@ -271,35 +261,5 @@ impl Outcomes {
             (report.share, report.expected_share) = (Some(share(contended as f64)), Some(share(expected)));
         }
         report
-    }
-}
-
-impl Group {
-    fn new() -> Group {
-        let waits = Histogram::new(DIGITS).expect("the number of digits is valid");
-        Group { dispatches: 0, waits, longest_us: 0 }
-    }
-
-    fn record(&mut self, wait_us: u64) {
-        self.dispatches += 1;
-        // A wait of 0 counts as 1 µs. Fails only for values beyond the range, which a histogram that
-        // resizes itself does not have.
-        _ = self.waits.record(wait_us.max(1));
-        self.longest_us = self.longest_us.max(wait_us);
-    }
-
-    fn merge(&mut self, other: &Group) {
-        self.dispatches += other.dispatches;
-        // See `record`.
-        _ = self.waits.add(&other.waits);
-        self.longest_us = self.longest_us.max(other.longest_us);
-    }
-
-    fn quantiles(&self) -> WaitQuantiles {
-        let at = |quantile: f64| match self.waits.value_at_quantile(quantile).min(self.longest_us) {
-            us if us > 1 => ms(us),
-            _ => 0.0,
-        };
-        WaitQuantiles { p50_ms: at(0.5), p95_ms: at(0.95), p99_ms: at(0.99), max_ms: ms(self.longest_us) }
     }
 }

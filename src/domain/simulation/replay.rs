@@ -6,13 +6,10 @@
 
 use super::report::{WaitQuantiles, round};
 use super::staging::Staging;
-use crate::domain::fairness::wait_bound;
+use super::stretches::{Stretch, stretches};
 use crate::domain::tenant::Weight;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Maximum number of rounds without a tenant within one stretch.
-const LONGEST_GAP: usize = 20;
 
 /// A recorded round.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,15 +77,6 @@ pub struct ReplayedWaits {
     pub wait: WaitQuantiles,
 }
 
-/// Jobs of a tenant that count as enqueued at a round.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    tenant: u32,
-    first: usize,
-    last: usize,
-    jobs: u64,
-}
-
 /// Waits with the number of jobs that had them, and promotions while tenants competed.
 #[derive(Clone, Debug, Default)]
 struct Observed {
@@ -142,43 +130,6 @@ pub fn replay(rounds: &[RecordedRound], change: &ReplayChange) -> Replay {
         unnamed_jobs: rounds.iter().map(|round| round.promoted).sum::<u64>().saturating_sub(jobs),
         tenants,
     }
-}
-
-fn stretches(rounds: &[&RecordedRound], numbers: &BTreeMap<&str, u32>) -> Vec<Stretch> {
-    let mut ended = Vec::new();
-    let mut open: Vec<Option<Stretch>> = vec![None; numbers.len()];
-    for (place, round) in rounds.iter().enumerate() {
-        for served in &round.served {
-            let tenant = numbers[served.tenant.as_str()];
-            let current = &mut open[tenant as usize];
-            match current {
-                Some(stretch) if waits_between(rounds, stretch.last, place, served.weight) => {
-                    (stretch.last, stretch.jobs) = (place, stretch.jobs + served.jobs);
-                }
-                _ => ended.extend(current.replace(Stretch { tenant, first: place, last: place, jobs: served.jobs })),
-            }
-        }
-    }
-    ended.extend(open.into_iter().flatten());
-    ended
-}
-
-/// Returns true if a tenant that was served in two rounds may have waited for its turn in between.
-fn waits_between(rounds: &[&RecordedRound], from: usize, to: usize, weight: Weight) -> bool {
-    if to == from + 1 {
-        return true;
-    }
-    if to - from > LONGEST_GAP {
-        return false;
-    }
-    let (mut known, mut total) = (HashSet::new(), 0);
-    for served in rounds[from..=to].iter().flat_map(|round| &round.served) {
-        if known.insert(&served.tenant) {
-            total += u64::from(served.weight.thousandths());
-        }
-    }
-    let between: u64 = rounds[from + 1..to].iter().map(|round| round.promoted).sum();
-    wait_bound(total, weight).is_some_and(|bound| between <= bound)
 }
 
 fn recorded(rounds: &[&RecordedRound], numbers: &BTreeMap<&str, u32>, stretches: &[Stretch]) -> Vec<Observed> {

@@ -1,6 +1,7 @@
 //! `fairgate simulate`: runs scenarios and shows their results.
 
-use crate::support::json;
+use crate::planner;
+use crate::support::{TestApp, json};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -221,4 +222,56 @@ fn the_example_of_weights_shares_by_weight_and_that_of_the_flood_protects_quiet_
     let report = parsed(&[&path("batch-size.toml"), &path("batch-size-fixed.toml"), "--compare", "--json"]);
     let interactive = &report["difference"]["tenants"][2];
     assert!(interactive["wait"]["p50_ms"].as_f64().is_some_and(|change| change > 10_000.0), "{interactive}");
+}
+
+/// A server whose rule `reports` has recorded rounds in which two tenants got the same number of jobs.
+async fn recorded() -> TestApp {
+    let app = planner::serving(&[planner::by_hand(10, |_| {})]).await;
+    planner::stage(&app, &[("a", 40), ("b", 40)]).await;
+    for _ in 0..8 {
+        app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
+    }
+    app
+}
+
+async fn from_server(app: &TestApp, arguments: &[&str]) -> Output {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_fairgate"));
+    command.args(["simulate", "--from-server", app.client.base()]).args(arguments);
+    command.output().await.expect("it runs")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recorded_rounds_are_promoted_again_with_other_weights() {
+    let app = recorded().await;
+    let output = from_server(&app, &["--rule", "r", "--weight", "b=3", "--json"]).await;
+    let replay: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!((&replay["rounds"], &replay["jobs"], &replay["unnamed_jobs"]), (&json!(8), &json!(80), &json!(0)));
+    let b = replay["tenants"].as_array().unwrap().iter().find(|tenant| tenant["name"] == "b").expect("b");
+    assert_eq!((&b["recorded"]["weight"], &b["simulated"]["weight"]), (&json!(1.0), &json!(3.0)));
+    assert_eq!(b["recorded"]["share"], json!(0.5));
+    assert!(b["simulated"]["share"].as_f64().is_some_and(|share| (0.7..0.8).contains(&share)), "{b}");
+    let output = from_server(&app, &["--rule", "r", "--jobs", "5", "--weight", "c=2"]).await;
+    let shown = text(&output.stdout);
+    assert!(shown.contains("The record does not say when jobs were enqueued."), "{shown}");
+    assert_eq!(line(&shown, "a ").last(), Some(&"20"), "half of its jobs are left: {shown}");
+    assert_eq!(text(&output.stderr), "warning: the record has no tenant \"c\"\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_without_rounds_or_a_wrong_command_line_is_an_error() {
+    let app = planner::serving(&[planner::by_hand(10, |_| {})]).await;
+    for (arguments, status, part) in [
+        (&["--rule", "r"][..], 1, "the server has recorded no round of rule \"r\" that promoted jobs"),
+        (&["--rule", "other"], 1, "the server has no plan rule \"other\""),
+        (&[], 64, "--rule <NAME>"),
+        (&["--rule", "r", "--weight", "b"], 64, "expected a tenant and a weight from 0.05 to 1000, such as acme=3"),
+        (&["--rule", "r", "--key-env", "NO_SUCH_VARIABLE"], 1, "environment variable NO_SUCH_VARIABLE is not set"),
+        (&["--rule", "r", "--html", "page.html"], 64, "cannot be used with"),
+    ] {
+        let output = from_server(&app, arguments).await;
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(status) && said.contains(part), "{arguments:?}: {said}");
+    }
+    let output = simulate(&["--from-server", "http://127.0.0.1:1", "--rule", "r"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("Connection refused"), "{output:?}");
 }
