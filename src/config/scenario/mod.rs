@@ -71,12 +71,6 @@ fn read(root: &mut SettingsReader<'_>, name: String) -> Scenario {
     let run_time = tenant::find_run_time(root, "run_time").unwrap_or(RUN_TIME);
     let rule = root.section("rule", rule::read);
     let groups = read_tenants(root, TenantDefaults { rule: &rule, run_time });
-    if groups.is_empty() && root.is_sound(&["tenant"]) {
-        root.blame(
-            "expected at least one [[tenant]], found none",
-            Some("fairgate simulate --example prints a scenario"),
-        );
-    }
     let tenants: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
     if tenants > MOST_TENANTS {
         root.refuse("tenant", Refused::new(format!("at most {MOST_TENANTS} tenants in total (they have {tenants})")));
