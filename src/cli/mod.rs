@@ -14,6 +14,7 @@ mod report;
 mod serve;
 mod server;
 mod sidekiq;
+mod simulate;
 mod site;
 mod weights;
 
@@ -55,6 +56,7 @@ Examples:
   fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
+  fairgate simulate flood.toml --compare             compare first in, first out with a plan rule
   fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
 
 Exit status: 0 on success, 1 on failure, 64 if the command line or the configuration is invalid.
@@ -82,6 +84,7 @@ enum Command {
     Explain(explain::Explain),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
+    Simulate(simulate::Simulate),
     Weights(weights::Weights),
     Completions(generate::Completions),
     Man(generate::Man),
@@ -176,6 +179,7 @@ pub fn run() -> ExitCode {
         Command::Explain(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
+        Command::Simulate(command) => command.run(),
         Command::Weights(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),

@@ -18,15 +18,29 @@ pub(super) struct Server {
     /// URL of the server, the part before /ojs
     #[arg(long, value_name = "URL", env = "FAIRGATE_URL", default_value = "http://127.0.0.1:8080")]
     server: String,
+    #[command(flatten)]
+    key: KeyFile,
+}
+
+impl Server {
+    /// Returns a client of the server.
+    pub(super) fn client(&self) -> anyhow::Result<Remote> {
+        client(&self.server, self.key.read()?)
+    }
+}
+
+/// The origin of the API key. Keys are not taken from the command line, where other users of the
+/// machine could read them.
+#[derive(Args, Clone)]
+pub(super) struct KeyFile {
     /// File that contains the API key [default: the environment variable FAIRGATE_API_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
 
-impl Server {
-    /// Returns a client of the server. Keys are not taken from the command line, where other users
-    /// of the machine could read them.
-    pub(super) fn client(&self) -> anyhow::Result<Remote> {
+impl KeyFile {
+    /// Returns the key, if there is one.
+    pub(super) fn read(&self) -> anyhow::Result<Option<Secret>> {
         let key = match &self.key_file {
             Some(file) => Some(
                 std::fs::read_to_string(file)
@@ -34,8 +48,7 @@ impl Server {
             ),
             None => std::env::var(KEY_VARIABLE).ok(),
         };
-        let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new);
-        client(&self.server, key)
+        Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).map(Secret::new))
     }
 }
 

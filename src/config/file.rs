@@ -13,23 +13,35 @@ use super::tree::{Kind, Origin, Table, Value};
 /// Default name of the configuration file.
 pub const NAME: &str = "fairgate.toml";
 
+/// Noun for the file in errors.
+const NOUN: &str = "configuration file";
+
 /// Reads the requested file, or `fairgate.toml` in `directory` if it exists.
 pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<ConfigText>, Error> {
     let path = asked_for.unwrap_or(Path::new(NAME));
-    let bytes = match std::fs::read(directory.join(path)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && asked_for.is_none() => return Ok(None),
-        Err(source) => return Err(Error::Unreadable { path: path.to_owned(), source }),
-    };
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(ConfigText { path: path.into(), text })),
-        Err(error) => Err(not_utf8(path.to_owned(), &error)),
+    match std::fs::read(directory.join(path)) {
+        Ok(bytes) => to_text(path, bytes, NOUN).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && asked_for.is_none() => Ok(None),
+        Err(source) => Err(Error::Unreadable { noun: NOUN, path: path.to_owned(), source }),
     }
 }
 
-fn not_utf8(path: PathBuf, error: &std::string::FromUtf8Error) -> Error {
+/// Reads a file of another kind, which errors call by this noun.
+pub fn read_existing(path: &Path, noun: &'static str) -> Result<ConfigText, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::Unreadable { noun, path: path.to_owned(), source })?;
+    to_text(path, bytes, noun)
+}
+
+fn to_text(path: &Path, bytes: Vec<u8>, noun: &'static str) -> Result<ConfigText, Error> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(ConfigText { path: path.into(), text }),
+        Err(error) => Err(not_utf8(path.to_owned(), &error, noun)),
+    }
+}
+
+fn not_utf8(path: PathBuf, error: &std::string::FromUtf8Error, noun: &'static str) -> Error {
     let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-    Error::NotUtf8 { path, line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
+    Error::NotUtf8 { noun, path, line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
 }
 
 /// Parses a file. Returns the values that could be parsed, and the syntax errors.

@@ -12,11 +12,11 @@ use super::tree::{Origin, Value};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file does not exist or cannot be read.
-    #[error("cannot read the configuration file {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("cannot read the {noun} {}: {source}", path.display())]
+    Unreadable { noun: &'static str, path: PathBuf, source: std::io::Error },
     /// The file is not UTF-8.
-    #[error("the configuration file {} is not UTF-8: line {line} contains an invalid byte", path.display())]
-    NotUtf8 { path: PathBuf, line: usize },
+    #[error("the {noun} {} is not UTF-8: line {line} contains an invalid byte", path.display())]
+    NotUtf8 { noun: &'static str, path: PathBuf, line: usize },
     /// The content has errors.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),

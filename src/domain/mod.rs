@@ -15,6 +15,7 @@
 //! - [`health`] – problems that figures show, in sentences.
 //! - [`autoscale`] – the number of workers that a backlog needs.
 //! - [`explain`] – the reasons why a job waits.
+//! - [`simulation`] – a rule, tenants and workers in virtual time.
 //!
 //! The modules directly in this folder are used by all of them and use only each other.
 
@@ -37,6 +38,7 @@ pub mod pool;
 pub mod portable;
 pub mod shadow;
 pub mod shape;
+pub mod simulation;
 pub mod subscription;
 pub mod tenant;
 pub mod tenant_id;

@@ -1,14 +1,12 @@
 //! The rates at which workers empty a rule's main queues, and the target depth for each.
 
-use crate::domain::plan::{Batch, DepthTarget, DrainRate, LatencyGoal, QueueReading, Rule};
+use crate::domain::plan::{AIM_HOLDS_MS, Batch, DepthTarget, DrainRate, LatencyGoal, QueueReading, RoundSize, Rule};
 use crate::store::{Mark, Observation, Why};
 use std::collections::HashMap;
 use std::time::Instant;
 
 /// Maximum number of main queues that are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
-/// Time for which the last known demand of the workers allows pass-through, in milliseconds.
-const AIM_HOLDS_MS: u64 = 10_000;
 
 /// The main queues of a rule, as far as this process has read them.
 pub(super) struct DrainRates {
@@ -43,15 +41,9 @@ impl DrainRates {
     /// low-water mark. `left` is its share of a batch of fixed size.
     pub(super) fn size(&mut self, rule: &Rule, queue: &Observation, left: u64, why: Why) -> (u64, Mark) {
         self.observe(queue);
-        let (want, low, aim) = match rule.batch {
-            Batch::Jobs(_) => (left, u64::from(!rule.strict_interval), 0),
-            Batch::Auto => {
-                let aim = self.aim(&queue.queue);
-                let least = u64::from(why == Why::Run);
-                (aim.batch(queue.depth).max(least), aim.low, aim.depth)
-            }
-        };
-        (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
+        let RoundSize { want, low, aim } = rule.round_size(left, self.aim(&queue.queue), queue.depth);
+        let least = u64::from(why == Why::Run && rule.batch == Batch::Auto);
+        (want.max(least), Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
     }
 
     /// Records whether a round left jobs in staging because the target depth was reached.

@@ -24,10 +24,8 @@ impl RoundState<'_> {
     pub fn new<'a>(rule: &Rule, round: &'a Round, why: Why) -> RoundState<'a> {
         let dry = round.queues.iter().any(|queue| queue.depth == 0);
         let left = match rule.batch {
-            // An empty main queue gets a whole batch again, unless the interval is strict.
-            Batch::Jobs(jobs) if why == Why::Run || (dry && !rule.strict_interval) => u64::from(jobs),
-            Batch::Jobs(_) => round.room,
-            Batch::Auto => u64::MAX,
+            Batch::Jobs(jobs) if why == Why::Run => u64::from(jobs),
+            Batch::Jobs(_) | Batch::Auto => rule.batch_left(round.room, dry),
         };
         let mut report = RoundReport::new(rule, round.number, round.now, round.scheduled);
         report.depth = round.queues.iter().map(|queue| queue.depth).sum();

@@ -8,6 +8,7 @@ mod exchange;
 
 mod queue;
 mod relay;
+mod rounds;
 mod verbs;
 
 pub use error::{Error, ErrorKind};

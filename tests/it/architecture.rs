@@ -113,6 +113,7 @@ fn folders_of_the_domain_have_an_order() {
         "pool",
         "noisy",
         "shadow",
+        "simulation",
         "explain",
         "autoscale",
         "health",

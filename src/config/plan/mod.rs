@@ -28,7 +28,7 @@ pub(super) use values::{TypePattern, WebhookUrl};
 const RESERVED: &str = "events";
 
 /// Shortest interval. A round itself takes several calls to Redis.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Shortest lifetime of a planner lock. A shorter one could not be renewed in time.
 const SHORTEST_LOCK: Duration = Duration::from_secs(1);

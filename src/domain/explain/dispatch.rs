@@ -117,7 +117,7 @@ fn limit(limit: &LimitFacts, now: i64) -> Check {
 /// Checks the limit on active jobs of the tenant, which a throttle may reduce.
 fn tenant(job: &JobFacts, limit: &LimitFacts) -> Check {
     let most = limit.concurrency.unwrap_or(0);
-    let cap = job.throttle.and_then(|throttle| throttle.cap).filter(|cap| *cap == most);
+    let concurrency = job.throttle.and_then(|throttle| throttle.concurrency).filter(|concurrency| *concurrency == most);
     let (tenant, running) = (&job.tenant, counted(limit.running, "active job"));
     let state = CheckState::blocking_if(limit.is_blocking);
     let full = |name, summary: String| {
@@ -125,7 +125,7 @@ fn tenant(job: &JobFacts, limit: &LimitFacts) -> Check {
         check.holders.clone_from(&limit.holders);
         check.figure("max_concurrency", most)
     };
-    match (cap.and(job.throttle), limit.is_blocking) {
+    match (concurrency.and(job.throttle), limit.is_blocking) {
         (Some(throttle), true) => {
             let left = duration(throttle.until - job.now);
             let summary = format!(

@@ -49,7 +49,7 @@ pub struct TenantThrottle {
     pub part: Option<u32>,
     pub until: i64,
     /// Its limit on active jobs, if that is reduced.
-    pub cap: Option<u64>,
+    pub concurrency: Option<u64>,
 }
 
 /// The place of a staged job.

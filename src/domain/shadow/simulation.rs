@@ -4,7 +4,7 @@
 use super::round::{ServedTenant, ShadowRound, SimulatedTenant};
 use super::wait_stats::{WaitStats, WaitStatsByTenant};
 use crate::domain::fairness::FairQueue;
-use crate::domain::plan::{Batch, DepthTarget, DrainRate, Gate, LatencyGoal, QueueReading, Rule};
+use crate::domain::plan::{Batch, DrainRate, Gate, LatencyGoal, QueueReading, Rule};
 use crate::domain::tenant::Weight;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -190,21 +190,17 @@ impl Shadow {
     fn promote(&mut self, rule: &Rule, now: i64, scheduled: bool) -> ShadowRound {
         let depth = self.depth();
         let gate = Gate::read(rule, depth, self.main.front().map(|ready| ready.at), now);
-        let (want, low) = match rule.batch {
-            Batch::Jobs(jobs) => {
-                // As in a real round, an empty main queue gets a whole batch again, unless the
-                // interval is strict.
-                if scheduled || (depth == 0 && !rule.strict_interval) {
-                    self.room = u64::from(jobs);
-                }
-                (self.room, u64::from(!rule.strict_interval))
-            }
-            Batch::Auto => {
-                let aim: DepthTarget = self.drain.aim(LatencyGoal { latency_ms: rule.target_latency, is_polled: true });
-                (aim.batch(depth).max(self.owed.len() as u64), aim.low)
-            }
+        if let (Batch::Jobs(jobs), true) = (rule.batch, scheduled) {
+            self.room = u64::from(jobs);
+        }
+        let left = rule.batch_left(self.room, depth == 0);
+        let target = self.drain.aim(LatencyGoal { latency_ms: rule.target_latency, is_polled: true });
+        let size = rule.round_size(left, target, depth);
+        let want = match rule.batch {
+            Batch::Jobs(_) => size.want,
+            Batch::Auto => size.want.max(self.owed.len() as u64),
         };
-        self.low = Some(low);
+        self.low = Some(size.low);
         let batch = want.min(gate.room).min(self.staged);
         let mut served: HashMap<Arc<str>, (Weight, u64)> = HashMap::new();
         let mut promoted = 0;
@@ -215,7 +211,7 @@ impl Shadow {
             self.leave(tenant, now);
             promoted += 1;
         }
-        self.room = self.room.saturating_sub(promoted);
+        self.room = left.saturating_sub(promoted);
         self.drain.end_round(promoted == want && self.staged > 0);
         let served = served.into_iter().map(|(tenant, (weight, jobs))| ServedTenant { tenant, weight, jobs });
         let mut served: Vec<ServedTenant> = served.collect();

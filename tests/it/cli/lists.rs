@@ -42,7 +42,7 @@ async fn each_list_has_the_figures_of_the_server() {
     let tenants = rows(&run(&app, &["planner", "reports", "--sort", "pending"]).await);
     assert_eq!((tenants[1][0].as_str(), tenants[1][2].as_str()), ("noisy", "2"));
     let queues = rows(&run(&app, &["queues"]).await);
-    assert_eq!(queues[1][..5], ["default", "active", "0", "0", "1"]);
+    assert_eq!(queues[1][..5], ["default", "active", "0", "0", "1"], "{queues:?}");
     assert_eq!(rows(&run(&app, &["limits"]).await)[1][..3], ["api", "1", "3"]);
     assert_eq!(rows(&run(&app, &["workers"]).await)[0][0], "WORKER");
     assert_eq!(rows(&run(&app, &["tenants"]).await).len(), 3, "a header and two tenants");

@@ -6,5 +6,6 @@ mod demo;
 mod examples;
 mod explain;
 mod lists;
+mod simulate;
 mod start;
 mod weights;

@@ -9,6 +9,7 @@ mod observers;
 mod previews;
 mod queues;
 mod schedule;
+mod simulation;
 mod skew;
 mod unknown;
 mod wake;

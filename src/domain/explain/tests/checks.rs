@@ -180,12 +180,12 @@ fn a_failing_webhook_binds_only_if_it_holds_the_tenant() {
 
 #[test]
 fn a_throttle_binds_by_its_cap_or_by_the_turns_that_it_costs() {
-    let capped = |cap: u64| {
+    let capped = |most: u64| {
         let mut job = available(|facts| {
             let own = limit(|limit| (limit.key, limit.concurrency, limit.running) = ("!acme".to_owned(), Some(2), 2));
             facts.limits = vec![own];
         });
-        job.throttle = Some(TenantThrottle { part: None, until: NOW + 9, cap: Some(cap) });
+        job.throttle = Some(TenantThrottle { part: None, until: NOW + 9, concurrency: Some(most) });
         job
     };
     assert_eq!((binding(&capped(2), None), binding(&capped(5), None)), ("throttle", "tenant_concurrency"));
@@ -194,7 +194,7 @@ fn a_throttle_binds_by_its_cap_or_by_the_turns_that_it_costs() {
         let mut job = staged(|place| {
             (place.turn.weight, place.turn.full, place.turn.total, place.of_tenant) = (Some(100), Some(full), 1100, 1);
         });
-        job.throttle = Some(TenantThrottle { part: Some(100), until: NOW + 9, cap: None });
+        job.throttle = Some(TenantThrottle { part: Some(100), until: NOW + 9, concurrency: None });
         job
     };
     assert_eq!(binding(&slowed(1000), Some(&planner(&rule, |_| {}))), "throttle");

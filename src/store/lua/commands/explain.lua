@@ -17,7 +17,7 @@
 --   enqueued   number?  time at which it last became available
 --   due        number?  time at which it is due, or is retried
 --   postponed  {strategy: string, since: number, key: string}?  the limit that postponed it
---   throttle   {part: number?, until: number, cap: number?}?  throttle of its tenant
+--   throttle   {part: number?, until: number, concurrency: number?}?  throttle of its tenant
 --   staged     {of_tenant, before, room, turn}?  its place in staging (`staging/place`)
 --   dispatch   {…}?  unless it does not wait, or leaves; see `dispatch_of`
 
@@ -168,9 +168,9 @@ end
 
 local function throttle_of(tenant)
   if not ctx.state.throttled or ctx.state.throttled == '0' then return nil end
-  local part, ends, cap = match(call('HGET', ctx.prefix .. 'throttled', tenant) or '', '^(%d+) (%d+) (%S+)$')
+  local part, ends, concurrency = match(call('HGET', ctx.prefix .. 'throttled', tenant) or '', '^(%d+) (%d+) (%S+)$')
   if not part or tonumber(ends) <= ctx.now then return nil end
-  return {part = part ~= '1000' and tonumber(part) or nil, ['until'] = tonumber(ends), cap = tonumber(cap)}
+  return {part = part ~= '1000' and tonumber(part) or nil, ['until'] = tonumber(ends), concurrency = tonumber(concurrency)}
 end
 
 local function explain(id)

@@ -8,7 +8,7 @@ local job_module = require('queue/job')
 local quota = require('limits/quota')
 local level = require('fairness/level')
 
-local is_cap, lane_base, lane_limits = lane_module.is_cap, lane_module.base, lane_module.limits
+local is_tenant_limit, lane_base, lane_limits = lane_module.is_tenant_limit, lane_module.base, lane_module.limits
 local lane_level, lane_parked = lanes.lane_level, lanes.lane_parked
 local is_limited = job_module.is_limited
 local limit_open, limit_room = quota.limit_open, quota.limit_room
@@ -39,7 +39,7 @@ end
 -- lanes go first than there is room for (`limits/park`).
 local function wakes_next(limit, queue, lane, room)
   local rank = call('ZRANK', ctx.prefix .. 'wait:' .. limit.key .. ':' .. queue, lane)
-  local ready = is_cap(limit.key) and 0 or tonumber(call('HGET', limit.name .. ':at', 'r ' .. lane_level(lane) .. ' ' .. queue) or nil) or 0
+  local ready = is_tenant_limit(limit.key) and 0 or tonumber(call('HGET', limit.name .. ':at', 'r ' .. lane_level(lane) .. ' ' .. queue) or nil) or 0
   return not rank or rank + ready < room
 end
 
