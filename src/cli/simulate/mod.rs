@@ -34,8 +34,8 @@ Exit status: 0 on success, 1 on failure, 64 if the command line or a scenario is
 
 /// Simulate a plan rule, its tenants and workers, before you use it.
 ///
-/// Runs the fair queue, the gate and the batch size of the planner in virtual time: an hour takes
-/// about a second. The scenario describes when tenants enqueue jobs, for how long the jobs run, how
+/// Runs the fair queue, the gate and the batch size of the planner in virtual time: a million jobs
+/// take a few seconds. The scenario describes when tenants enqueue jobs, for how long the jobs run, how
 /// many workers there are, and the rule. Prints the waits and shares of each tenant. Needs neither
 /// Redis nor a server. The same scenario and seed have the same result on every machine.
 #[derive(Args)]

@@ -128,6 +128,9 @@ impl Display for ServerReplay {
             writeln!(f, "{} more tenants: see --json", replay.tenants.len() - MOST_ROWS)?;
         }
         writeln!(f, "\n{GAPS}")?;
+        if replay.tenants.iter().any(|tenant| tenant.left > 0) {
+            writeln!(f, "Waits in B leave out the jobs that were still staged after the last recorded round.")?;
+        }
         if replay.unnamed_jobs > 0 {
             let jobs = counted(replay.unnamed_jobs, "job");
             writeln!(f, "A round names 100 tenants; {jobs} of others are left out.")?;

@@ -254,6 +254,7 @@ async fn recorded_rounds_are_promoted_again_with_other_weights() {
     let output = from_server(&app, &["--rule", "r", "--jobs", "5", "--weight", "c=2"]).await;
     let shown = text(&output.stdout);
     assert!(shown.contains("The record does not say when jobs were enqueued."), "{shown}");
+    assert!(shown.contains("Waits in B leave out the jobs that were still staged"), "{shown}");
     assert_eq!(line(&shown, "a ").last(), Some(&"20"), "half of its jobs are left: {shown}");
     assert_eq!(text(&output.stderr), "warning: the record has no tenant \"c\"\n");
 }
