@@ -34,7 +34,7 @@ export function Bar({ value, most, mark, label, tone = "busy" }: BarProps) {
   const share = (amount: number) => Math.max(0, Math.min(1, most > 0 ? amount / most : 0)) * 100;
   return (
     <span class="bar" role="img" aria-label={label} title={label}>
-      <span class={`bar-fill bar-${tone}`} style={{ width: `${share(value)}%` }} />
+      {value > 0 ? <span class={`bar-fill bar-${tone}`} style={{ width: `${share(value)}%` }} /> : null}
       {mark === undefined ? null : <span class="bar-mark" style={{ left: `${share(mark)}%` }} />}
     </span>
   );

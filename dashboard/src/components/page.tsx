@@ -93,7 +93,7 @@ export function CursorPager({ pagination, isFirst }: { pagination: Pagination; i
   if (isFirst && !next) return null;
   return (
     <nav class="pager" aria-label="Pages of the list">
-      <button type="button" class="button" disabled={isFirst} onClick={() => setQuery({ cursor: null })}>Newest</button>
+      <button type="button" class="button" disabled={isFirst} onClick={() => setQuery({ cursor: null })}>First page</button>
       <button type="button" class="button" disabled={isFirst} onClick={() => window.history.back()}>Previous</button>
       <button type="button" class="button" disabled={!next} onClick={() => next && setQuery({ cursor: next })}>Next</button>
     </nav>

@@ -26,7 +26,8 @@ export function story(job: Job): Step[] {
   }
   add(job.started_at, `Attempt ${job.attempt} started`, "busy", job.worker_id ? `by worker ${job.worker_id}` : undefined);
   if (job.state === "retryable") add(job.next_retry_at, "Next attempt", "calm");
-  add(job.completed_at, "Completed", "good");
+  // The server sets the time of completion of every job that has ended.
+  if (job.state === "completed") add(job.completed_at, "Completed", "good");
   add(job.cancelled_at, "Cancelled", "bad");
   add(job.discarded_at, "Discarded", "bad");
   // Steps at the same moment stay in the order in which they are listed here.

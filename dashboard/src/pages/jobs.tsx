@@ -1,15 +1,14 @@
 // Jobs by state, queue, type and tenant, and the way to a job by its id.
 
 import { useState } from "preact/hooks";
-import { get } from "../api/client";
 import { SLOW_MS, usePoll } from "../api/poll";
 import { missing, session } from "../api/session";
-import type { Job, Page } from "../api/types";
+import type { Job } from "../api/types";
 import { Pill, When } from "../components/figures";
 import { Filters } from "../components/filter";
 import { CursorPager, Empty, Head, Loaded } from "../components/page";
 import { type Column, Table } from "../components/table";
-import { reason } from "../data/story";
+import { readJobs } from "../data/jobs";
 import { shortId } from "../lib/format";
 import { useStore } from "../lib/store";
 import { link } from "../routes";
@@ -49,7 +48,7 @@ function ById() {
 function List({ query, ownTenant }: { query: Record<string, string>; ownTenant: string | null }) {
   const { state = "", queue = "", type = "", tenant = "", cursor = "" } = query;
   const key = `jobs ${state} ${queue} ${type} ${tenant} ${cursor}`;
-  const jobs = usePoll(key, (signal) => get<Page<Job>>("/jobs", { state, queue, type, tenant, cursor, limit: LIMIT }, signal), SLOW_MS);
+  const jobs = usePoll(key, (signal) => readJobs({ state, queue, type, tenant, cursor }, LIMIT, signal), SLOW_MS);
   const filters = [
     { name: "state", label: "State", value: state, options: [{ value: "", label: "All states" }, ...STATES.map((name) => ({ value: name, label: name }))] },
     { name: "queue", label: "Queue", value: queue, placeholder: "default" },
@@ -64,13 +63,15 @@ function List({ query, ownTenant }: { query: Record<string, string>; ownTenant: 
         {({ items, pagination }) => (
           <>
             <Table
-              name="Jobs, newest first"
+              name="Jobs"
               list={key}
               rows={items}
               keyOf={(job) => job.id}
               columns={jobColumns(!ownTenant)}
               empty={
-                isFiltered ? (
+                pagination.has_more ? (
+                  <Empty title="No match in this part of the jobs">The server scans all jobs in parts. Choose “Next” to look further.</Empty>
+                ) : isFiltered ? (
                   <Empty title="No job matches">Change a filter, or <a href={link(["jobs"])}>show all jobs</a>.</Empty>
                 ) : (
                   <Empty title="No job yet">Enqueue one: <code>POST /ojs/v1/jobs {'{"type": "email.send", "args": []}'}</code></Empty>
@@ -100,12 +101,11 @@ export function jobColumns(withTenant: boolean): Column<Job>[] {
     { id: "state", label: "State", render: (job) => <Pill state={job.state} /> },
     { id: "attempt", label: "Attempt", align: "end", render: (job) => <span class="number">{job.attempt} of {job.max_attempts}</span> },
     { id: "created", label: "Created", render: (job) => <When time={job.created_at} /> },
-    { id: "why", label: "Waits for, or failed with", render: (job) => <Why job={job} /> },
+    { id: "error", label: "Last error", render: (job) => <LastError job={job} /> },
   ];
 }
 
-function Why({ job }: { job: Job }) {
-  if (job.waiting_for) return <span class="why">{reason(job.waiting_for)}</span>;
+function LastError({ job }: { job: Job }) {
   if (job.error) return <span class="why bad-text">{job.error.message ?? job.error.code ?? job.error.type}</span>;
   return <span class="dim">–</span>;
 }

@@ -3,11 +3,12 @@
 import { call, find, get, part } from "../api/client";
 import { SLOW_MS, usePoll } from "../api/poll";
 import { missing, session } from "../api/session";
-import type { Job, Page, QueueStats, Window } from "../api/types";
+import type { QueueStats, Window } from "../api/types";
 import { Action } from "../components/action";
 import { Figure, Pill, When } from "../components/figures";
 import { Empty, Head, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
+import { readJobs } from "../data/jobs";
 import { count, duration, period } from "../lib/format";
 import { useStore } from "../lib/store";
 import { link } from "../routes";
@@ -24,16 +25,16 @@ interface Configuration {
 export function Queue({ name }: { name: string }) {
   const seesAll = missing("read-all", useStore(session)) === null;
   const stats = usePoll(`queue ${name}`, (signal) => get<QueueStats>(`/queues/${part(name)}/stats`, {}, signal));
-  const jobs = usePoll(`queue jobs ${name}`, (signal) => get<Page<Job>>("/jobs", { queue: name, limit: MOST_JOBS }, signal), SLOW_MS);
+  const jobs = usePoll(`queue jobs ${name}`, (signal) => readJobs({ queue: name }, MOST_JOBS, signal), SLOW_MS);
   const actions = stats.data ? <PauseQueue name={name} isPaused={stats.data.paused} onDone={stats.refresh} /> : null;
   return (
     <>
       <Head title={name} back={{ href: link(["queues"]), label: "Queues" }} actions={actions} />
       <Loaded from={stats}>{(data) => <Facts name={name} stats={data} />}</Loaded>
       {seesAll ? <RateLimit name={name} /> : null}
-      <Section title="Newest jobs" actions={<a href={link(["jobs"], { queue: name })}>All jobs of the queue</a>}>
+      <Section title="Jobs" actions={<a href={link(["jobs"], { queue: name })}>All jobs of the queue</a>}>
         <Loaded from={jobs}>
-          {({ items }) => <Table name={`Newest jobs of queue ${name}`} list={items[0]?.id ?? ""} rows={items} keyOf={(job) => job.id} columns={jobColumns(seesAll)} empty={<Empty title="No job in this queue" />} />}
+          {({ items }) => <Table name={`Jobs of queue ${name}`} list={items[0]?.id ?? ""} rows={items} keyOf={(job) => job.id} columns={jobColumns(seesAll)} empty={<Empty title="No job in this queue" />} />}
         </Loaded>
       </Section>
     </>

@@ -41,7 +41,7 @@ export function Queues({ query }: { query: Record<string, string> }) {
   const queues = usePoll(`queues ${offset}`, (signal) => read(offset, seesAll, signal), SLOW_MS);
   const jobs = (queue: string, state: string) => link(["jobs"], { queue, state });
   const number = (row: Row, state: string) => Number(row.stats[state] ?? 0);
-  const states = [["available", "Available"], ["active", "Active"], ["pending", "Staged"], ["retryable", "To retry"], ["scheduled", "Scheduled"]] as const;
+  const states = [["available", "Available"], ["active", "Active"], ["pending", "Staged"], ["retryable", "Retry"], ["scheduled", "Scheduled"]] as const;
   return (
     <>
       <Head title="Queues" />
@@ -56,6 +56,7 @@ export function Queues({ query }: { query: Record<string, string> }) {
               columns={[
                 { id: "name", label: "Queue", value: (row) => row.name, render: (row) => <a href={link(["queues", row.name])}>{row.name}</a> },
                 { id: "state", label: "State", value: (row) => String(row.stats.paused), render: (row) => <Pill state={row.stats.paused ? "paused" : "open"} /> },
+                { id: "actions", label: "Pause", render: (row) => <PauseQueue name={row.name} isPaused={row.stats.paused} onDone={queues.refresh} about={row.name} /> },
                 ...states.map(([state, label]) => ({
                   id: state,
                   label,
@@ -63,10 +64,9 @@ export function Queues({ query }: { query: Record<string, string> }) {
                   value: (row: Row) => number(row, state),
                   render: (row: Row) => <Count value={number(row, state)} href={jobs(row.name, state)} />,
                 })),
-                { id: "oldest", label: "Oldest waits", align: "end", value: (row) => row.stats.latency_ms, render: (row) => <Span ms={row.stats.latency_ms} /> },
-                { id: "wait", label: "Average wait", align: "end", value: (row) => row.throughput?.avg_wait_ms ?? null, render: (row) => <Span ms={row.throughput?.avg_wait_ms} /> },
-                { id: "started", label: "Started per min", align: "end", value: (row) => row.throughput?.started_per_minute ?? null, render: (row) => <Count value={row.throughput?.started_per_minute} /> },
-                { id: "actions", label: "Actions", render: (row) => <PauseQueue name={row.name} isPaused={row.stats.paused} onDone={queues.refresh} about={row.name} /> },
+                { id: "oldest", label: "Oldest", align: "end", value: (row) => row.stats.latency_ms, render: (row) => <Span ms={row.stats.latency_ms} /> },
+                { id: "wait", label: "Avg wait", align: "end", value: (row) => row.throughput?.avg_wait_ms ?? null, render: (row) => <Span ms={row.throughput?.avg_wait_ms} /> },
+                { id: "started", label: "Started/min", align: "end", value: (row) => row.throughput?.started_per_minute ?? null, render: (row) => <Count value={row.throughput?.started_per_minute} /> },
               ]}
               empty={<Empty title="No queue yet">A queue exists as soon as a job names it. Jobs that name none are in <code>default</code>.</Empty>}
             />

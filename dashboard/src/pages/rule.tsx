@@ -2,18 +2,18 @@
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, get, part } from "../api/client";
-import { SLOW_MS, usePoll } from "../api/poll";
+import { SLOW_MS, useNow, usePoll } from "../api/poll";
 import { useStream } from "../api/stream";
 import type { Page, Preview, Round, Rule as RuleData, RuleTenant } from "../api/types";
 import { Action } from "../components/action";
 import { Count, Figure, Pill, ShareBar, Span, When } from "../components/figures";
 import { Empty, Head, Loaded, Pager, Section } from "../components/page";
 import { Table } from "../components/table";
-import { count, duration, percent, words } from "../lib/format";
+import { count, duration, percent, plural, words } from "../lib/format";
 import { link, useLocation } from "../routes";
 import { GatePill, Latency } from "./overview";
 
-const MOST_ROUNDS = 50;
+const MOST_ROUNDS = 20;
 const MOST_TENANTS = 50;
 /** The tenants of a round that its row names. */
 const MOST_SERVED = 4;
@@ -70,13 +70,19 @@ function Facts({ rule }: { rule: RuleData }) {
         <Figure label="Staged jobs" value={count(rule.staged.jobs)} href={link(["jobs"], { state: "pending", queue })} note={rule.staged.jobs > 0 ? `oldest ${duration(rule.staged.oldest_age_ms)}` : undefined} />
         <Figure label="Main queue" value={count(main.depth)} {...(queue && main.kind === "builtin" ? { href: link(["queues", queue]) } : {})} note={`${main.name ?? main.main_queue}, ${count(main.drain_per_s)} per s`} />
         <Figure label="Promoted" value={count(rounds.promoted_total)} note={`in ${count(rounds.total)} rounds, ${count(rounds.skipped_total)} skipped`} />
-        <Figure label="Next round" value={<When time={rounds.next_at} />} note={<>last <When time={rounds.last_at} /></>} />
+        <Figure label="Next round" value={<Next time={rounds.next_at} />} note={<>last <When time={rounds.last_at} /></>} />
         <Figure label="Fairness (Jain index)" value={count(fairness.jain_index)} note={`at most ${count(fairness.max_deviation_jobs)} jobs from the exact share`} />
         <Figure label="Weights" value={words(weights.source ?? (webhook ? "webhook" : "static"))} note={webhook ? <>webhook: <Pill state={weights.breaker ?? "unknown"} tone={weights.breaker === "open" ? "bad" : weights.breaker === "half_open" ? "warn" : "good"}>{weights.breaker === "open" ? "failing" : "working"}</Pill> {weights.age_ms === null ? "" : `read ${duration(weights.age_ms)} ago`}</> : "from configuration and terms"} />
       </dl>
       <p class="page-note">Types: {rule.types.map((type) => <code key={type}>{type}</code>)}</p>
     </>
   );
+}
+
+/** The time of the next round. It is due until the page has read the one after it. */
+function Next({ time }: { time: string | null }) {
+  const now = useNow();
+  return time && Date.parse(time) > now ? <When time={time} /> : <>{time ? "due" : "–"}</>;
 }
 
 function Tenants({ name }: { name: string }) {
@@ -128,7 +134,7 @@ function NextRound({ name }: { name: string }) {
                 {order.slice(0, 40).map((tenant, index) => <li key={index}>{tenant}</li>)}
                 {order.length > 40 ? <li class="dim">and {count(order.length - 40)} more</li> : null}
               </ol>
-              <p class="page-note">{count(batch)} jobs of {count(tenants.length)} tenants. {why}</p>
+              <p class="page-note">{plural(batch, "job")} of {plural(tenants.length, "tenant")}. {why}</p>
             </>
           )}
       </Loaded>

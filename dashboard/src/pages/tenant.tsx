@@ -14,6 +14,9 @@ import { count, percent, period, words } from "../lib/format";
 import { useStore } from "../lib/store";
 import { link } from "../routes";
 
+/** The origins of a tenant's settings. */
+const SOURCES: Record<string, string> = { api: "set at run time", file: "from the configuration", tier: "from its tier", default: "the defaults" };
+
 type Terms = TenantData & { changes: TenantChange[] };
 
 export function Tenant({ id }: { id: string }) {
@@ -80,7 +83,7 @@ function Limits({ stats, terms, onDone }: { stats: TenantStats | null; terms: Te
   return (
     <Section
       title="Weight and limits"
-      {...(terms ? { note: `from ${terms.tier ? `tier ${terms.tier}` : words(terms.source)}` } : {})}
+      {...(terms ? { note: SOURCES[terms.source] ?? words(terms.source) } : {})}
       actions={terms ? <><ChangeWeight terms={terms} onDone={onDone} /><ChangeLimits terms={terms} onDone={onDone} /></> : null}
     >
       <dl class="facts">

@@ -31,7 +31,7 @@ export function Workflows({ query }: { query: Record<string, string> }) {
         {({ items, pagination }) => (
           <>
             <Table
-              name="Workflows, newest first"
+              name="Workflows"
               list={key}
               rows={items}
               keyOf={(workflow) => workflow.id}

@@ -28,7 +28,10 @@ pub(crate) async fn page(api: Api, headers: HeaderMap) -> Result<Response, ApiEr
 /// `GET /dashboard/{file}`.
 pub(crate) async fn file(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     check_enabled(&api)?;
-    let asset = ASSETS.iter().find(|asset| asset.name == name).ok_or_else(ApiError::unknown_path)?;
+    let asset = ASSETS.iter().find(|asset| asset.name == name).ok_or_else(|| {
+        let hint = "Reload the page. Its files have other names in each version.";
+        ApiError::not_found("dashboard file", &name).hint(hint)
+    })?;
     Ok(static_file::immutable(static_file::respond(asset.media_type, asset.content)))
 }
 

@@ -4,6 +4,7 @@ mod admin;
 mod bad_input;
 mod browsers;
 mod client_shapes;
+mod dashboard;
 mod event_stream;
 mod http;
 mod idle_connections;
