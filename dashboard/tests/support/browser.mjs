@@ -6,6 +6,9 @@ const OPTIONS = {
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
 };
 
+/** The time after which a step has failed. */
+const DEADLINE_MS = 15_000;
+
 export const DESKTOP = { width: 1280, height: 800 };
 export const PHONE = { width: 390, height: 844 };
 
@@ -15,6 +18,7 @@ export const launch = () => chromium.launch(OPTIONS);
 export async function open(browser, server, path = "", { scheme = "light", viewport = DESKTOP, key = null, clock = false } = {}) {
   const context = await browser.newContext({ colorScheme: scheme, viewport, reducedMotion: "reduce" });
   if (key) await context.addInitScript((value) => sessionStorage.setItem("fairgate.key", value), key);
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   const errors = [];
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const repository = join(dirname(fileURLToPath(import.meta.url)), "../../..");
-const BINARY = process.env.FAIRGATE_BIN ?? join(repository, process.env.CARGO_TARGET_DIR ?? "target", "debug/fairgate");
+const BINARY = process.env.DASHBOARD_TEST_SERVER ?? join(repository, process.env.CARGO_TARGET_DIR ?? "target", "debug/fairgate");
 
 const CONFIG = `
 [[plan]]
@@ -44,8 +44,10 @@ export async function start({ keys = false, settings = "" } = {}) {
   const config = join(folder, "fairgate.toml");
   await writeFile(config, settings + CONFIG + (keys ? WITH_KEYS : ""));
   const environment = Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`TEST_KEY_${name.toUpperCase()}`, key]));
+  // A setting of the shell would change what the tests see.
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("FAIRGATE_")));
   const child = spawn(BINARY, ["serve", "--config", config, "--listen", "127.0.0.1:0", "--data-dir", join(folder, "redis")], {
-    env: { ...process.env, ...environment },
+    env: { ...inherited, ...environment },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));

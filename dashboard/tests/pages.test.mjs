@@ -1,0 +1,113 @@
+// Every page in both themes and at the width of a phone: its content, its console, and what axe finds in it.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { AxeBuilder } from "@axe-core/playwright";
+import { launch, loaded, open, PHONE } from "./support/browser.mjs";
+import { seed, start } from "./support/server.mjs";
+
+let browser, server, ids;
+
+before(async () => {
+  server = await start();
+  browser = await launch();
+  ids = await seed(server);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+/** Each page with a text that only its data brings. */
+const pages = () => [
+  ["overview", "Share against expected share"],
+  ["rules", "reports"],
+  ["rules/reports", "Waiting tenants"],
+  ["tenants", "noisy"],
+  ["tenants/noisy", "Noisy neighbour"],
+  ["tenants/beta", "queue depth"],
+  ["shadow", "No rule is in shadow"],
+  ["jobs", "report.daily"],
+  [`jobs/${ids.dead[0]}`, "card_declined"],
+  ["queues", "reports"],
+  ["queues/mail", "Rate limit"],
+  ["workflows", "nightly"],
+  [`workflows/${ids.workflow}`, "step.two"],
+  ["crons", "hourly"],
+  ["dead-letters", "pay.charge"],
+  ["workers", "w1"],
+  ["limits", "smtp"],
+  ["events", "job.enqueued"],
+];
+
+/** Opens a page when its data is there. A worker that stays silent is forgotten after some time. */
+async function openWith(path, text, options) {
+  await server.call("POST", "/workers/heartbeat", { worker_id: "w1" });
+  const opened = await open(browser, server, path, options);
+  await opened.page.locator("main").getByText(text).first().waitFor();
+  await loaded(opened.page);
+  return opened;
+}
+
+for (const scheme of ["light", "dark"]) {
+  test(`every page shows its data without errors, and axe finds nothing serious (${scheme})`, async () => {
+    for (const [path, text] of pages()) {
+      const { page, errors, close } = await openWith(path, text, { scheme });
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      const found = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+      assert.deepEqual(found.map(({ id, nodes }) => [id, nodes[0].html]), [], `${path} (${scheme})`);
+      assert.deepEqual(errors, [], path);
+      await close();
+    }
+  });
+}
+
+test("no page is wider than a phone, and the navigation unfolds", async () => {
+  for (const [path, text] of pages()) {
+    const { page, errors, close } = await openWith(path, text, { viewport: PHONE });
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(over, 0, `${path} is ${over} px too wide`);
+    assert.deepEqual(errors, [], path);
+    await close();
+  }
+  const { page, close } = await open(browser, server, "", { viewport: PHONE });
+  await page.getByRole("button", { name: "Menu" }).click();
+  await page.getByRole("link", { name: "Dead letters" }).click();
+  await page.getByRole("heading", { name: "Dead letters" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Menu" }).getAttribute("aria-expanded"), "false");
+  await close();
+});
+
+test("the keyboard reaches the content and the dialogs", async () => {
+  const { page, close } = await open(browser, server, "queues/mail");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to content");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  const pause = page.getByRole("button", { name: "Pause" }).last();
+  await pause.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.equal(await pause.evaluate((button) => button === document.activeElement), true, "the focus returns");
+  await close();
+});
+
+test("the cumulative chart has a text with the same numbers", async () => {
+  const { page, close } = await open(browser, server, "overview");
+  await server.call("POST", "/admin/planner/reports/run");
+  await page.locator(".chart canvas").waitFor();
+  await page.getByText("Show as text").click();
+  const rounds = await server.call("GET", "/admin/planner/reports/rounds?limit=200");
+  const promoted = rounds.items.flatMap(({ served }) => served).filter(({ tenant_id }) => tenant_id === "noisy").reduce((sum, { jobs }) => sum + jobs, 0);
+  await page.locator(".chart details li", { hasText: `noisy: ${promoted}` }).waitFor();
+  await close();
+});
+
+test("an address that names no page or no item says so", async () => {
+  const { page, close } = await open(browser, server, "nowhere");
+  await page.getByText("No such page").waitFor();
+  await page.goto(`${server.url}/#/jobs/01a1f5c6-8fc3-74de-8431-12a6862dbf4b`);
+  await page.getByRole("alert").getByText("Not found").waitFor();
+  await close();
+});
