@@ -69,8 +69,10 @@ test("the verdict comes from the report, or from the health check alone", () => 
   assert.equal(fromHealth(health).tone, "good");
   assert.equal(fromHealth({ ...health, workers: { stale: 2 } }).tone, "warn");
   assert.equal(fromHealth({ ...health, status: "unhealthy" }).tone, "bad");
-  assert.deepEqual(fromReport({ status: "degraded", findings: [{ status: "ok", summary: "fine" }, { status: "warning", summary: "slow" }] }), { tone: "warn", title: "Needs attention", details: ["slow"] });
-  assert.equal(fromReport({}), null);
+  const finding = { urgency: "warning", subject: { kind: "webhook", name: "reports" }, sentence: "The webhook fails.", next_step: "Look at its log." };
+  const report = { verdict: "warning", summary: "One finding.", findings: [finding] };
+  assert.deepEqual(fromReport(report), { tone: "warn", title: "One finding.", details: [{ text: "The webhook fails.", advice: "Look at its log.", path: ["rules", "reports"] }] });
+  assert.equal(fromReport({ ...report, verdict: "something new" }).tone, "bad");
 });
 
 test("a tenant is limited by the limits that it has reached", () => {

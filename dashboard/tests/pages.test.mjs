@@ -111,3 +111,37 @@ test("an address that names no page or no item says so", async () => {
   await page.getByRole("alert").getByText("Not found").waitFor();
   await close();
 });
+
+/** Answers a request of the page in place of the server, and adds the route to the OpenAPI document. */
+async function answer(page, path, route, body) {
+  await page.route("**/openapi.json", async (request) => {
+    const document = await (await request.fetch()).json();
+    document.paths[path] = {};
+    await request.fulfill({ json: document });
+  });
+  await page.route(route, (request) => request.fulfill({ json: body }));
+}
+
+test("a health report and an explanation are shown if the server has them", async () => {
+  const { page, errors, close } = await open(browser, server, "crons");
+  const finding = { urgency: "critical", code: "x", subject: { kind: "rule", name: "reports" }, sentence: "The gate of rule reports is closed.", next_step: "Add workers." };
+  await answer(page, "/ojs/v1/admin/health-report", "**/admin/health-report", { verdict: "critical", summary: "One problem.", findings: [finding] });
+  await page.reload();
+  await page.goto(`${server.url}/#/overview`);
+  await page.getByText("One problem.").waitFor();
+  await page.getByText("Add workers.").waitFor();
+  await page.getByRole("link", { name: "The gate of rule reports is closed." }).click();
+  await page.getByRole("heading", { name: "reports" }).waitFor();
+
+  const { items } = await server.call("GET", "/admin/tenants/noisy/jobs?state=pending&limit=1");
+  const checks = [{ name: "rule_paused", state: "ok", summary: "The rule runs." }, { name: "gate", state: "blocking", summary: "The gate is closed.", since: "2026-02-13T12:00:00Z" }];
+  await page.unroute("**/openapi.json");
+  await answer(page, "/ojs/v1/jobs/{id}/explain", "**/explain", { checks, binding: "gate", summary: "It waits for the gate.", eta: { at: "2026-02-13T12:00:00Z", basis: "the rate of promotion" } });
+  await page.goto(`${server.url}/#/jobs/${items[0].id}`);
+  await page.reload();
+  await page.getByText("It waits for the gate.").waitFor();
+  await page.getByRole("row", { name: /gate blocking/ }).waitFor();
+  await page.getByText("by the rate of promotion").waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});

@@ -7,7 +7,7 @@ import { count, duration, exact, moment, percent, relative, words } from "../lib
 export type Tone = "good" | "warn" | "bad" | "busy" | "calm";
 
 const TONES: Record<string, Tone> = {
-  running: "good", active: "busy", completed: "good", ok: "good", open: "good", promoted: "good", enabled: "good", passed: "good", clear: "good",
+  running: "good", active: "busy", completed: "good", ok: "good", open: "good", promoted: "good", enabled: "good", blocking: "warn",
   available: "calm", pending: "calm", scheduled: "calm", waiting: "calm", skipped: "calm", shadow: "calm", idle: "calm",
   paused: "warn", quiet: "warn", retryable: "warn", draining: "warn", half_open: "warn", disabled: "warn", held: "warn", blocked: "warn", throttled: "warn",
   stalled: "bad", failed: "bad", discarded: "bad", unhealthy: "bad", closed: "bad", lost_lock: "bad", stale: "bad", noisy: "bad", terminate: "bad",

@@ -8,66 +8,64 @@ import { has } from "./features";
 
 const REPORT = "/admin/health-report";
 
-/** The members of a report that the page shows. All are optional, so that a report may grow. */
+/** The members of a health report that the page shows. */
 export interface Report {
-  status?: string;
-  verdict?: string;
-  summary?: string;
-  findings?: Finding[];
-  problems?: Finding[];
-  checks?: Finding[];
+  verdict: "ok" | "notice" | "warning" | "critical";
+  summary: string;
+  findings: Finding[];
 }
 
-interface Finding {
-  status?: string;
-  state?: string;
-  severity?: string;
-  summary?: string;
-  message?: string;
+export interface Finding {
+  urgency: "notice" | "warning" | "critical";
+  subject: { kind: "rule" | "queue" | "limit" | "webhook" | "main_queue"; name: string };
+  sentence: string;
+  next_step: string;
+  since?: string;
+}
+
+/** A detail of the verdict: what is wrong, what to do, and the page about it. */
+export interface Detail {
+  text: string;
+  advice?: string;
+  path?: string[];
 }
 
 export interface Verdict {
   tone: Tone;
   title: string;
-  details: string[];
+  details: Detail[];
 }
 
-const GOOD = ["ok", "healthy", "good", "passed", "pass", "green", "info"];
-const WARN = ["warn", "warning", "degraded", "attention", "yellow"];
+const TONES: Record<string, Tone> = { ok: "good", notice: "busy", warning: "warn", critical: "bad" };
 
-export function tone(status: string | undefined): Tone {
-  const word = (status ?? "").toLowerCase();
-  return GOOD.includes(word) ? "good" : WARN.includes(word) ? "warn" : "bad";
+/** The page about the subject of a finding. */
+function pathOf({ kind, name }: Finding["subject"]): string[] | null {
+  if (kind === "rule" || kind === "webhook") return ["rules", name];
+  if (kind === "queue") return ["queues", name];
+  return kind === "limit" ? ["limits"] : null;
 }
 
-/** Judges by a report; null if it has no status. */
-export function fromReport(report: Report): Verdict | null {
-  const status = report.status ?? report.verdict;
-  if (status === undefined) return null;
-  const found = report.findings ?? report.problems ?? report.checks ?? [];
-  const isBad = ({ status: word, state, severity }: Finding) => tone(severity ?? word ?? state) !== "good";
-  const details = found.filter(isBad).map(({ summary, message }) => summary ?? message ?? "");
-  const verdict = tone(status);
-  const titles: Partial<Record<Tone, string>> = { good: "Healthy", warn: "Needs attention", bad: "Unhealthy" };
-  return { tone: verdict, title: report.summary ?? titles[verdict] ?? status, details: details.filter((text) => text !== "") };
+export function fromReport({ verdict, summary, findings }: Report): Verdict {
+  const details = findings.map(({ sentence, next_step, subject }) => {
+    const path = pathOf(subject);
+    return { text: sentence, advice: next_step, ...(path ? { path } : {}) };
+  });
+  return { tone: TONES[verdict] ?? "bad", title: summary, details };
 }
 
 /** Judges by the health check: the store answers, and no worker is silent. */
 export function fromHealth(health: Health): Verdict {
-  const details: string[] = [];
-  if (health.backend.error) details.push(health.backend.error);
-  if (health.workers.stale > 0) details.push(`${plural(health.workers.stale, "worker")} sent no heartbeat in time.`);
-  if (health.queues.paused > 0) details.push(`${plural(health.queues.paused, "queue")} paused.`);
+  const details: Detail[] = [];
+  if (health.backend.error) details.push({ text: health.backend.error });
+  if (health.workers.stale > 0) details.push({ text: `${plural(health.workers.stale, "worker")} sent no heartbeat in time.`, path: ["workers"] });
+  if (health.queues.paused > 0) details.push({ text: `${plural(health.queues.paused, "queue")} paused.`, path: ["queues"] });
   if (health.status !== "ok") return { tone: "bad", title: "The store does not respond", details };
   return { tone: health.workers.stale > 0 ? "warn" : "good", title: "The server and its store respond", details };
 }
 
 /** Reads the verdict. `GET /health` also has a body if the store does not respond, but with status 503. */
 export async function readVerdict(signal: AbortSignal): Promise<Verdict> {
-  if (await has(`/ojs/v1${REPORT}`)) {
-    const verdict = fromReport(await get<Report>(REPORT, {}, signal));
-    if (verdict) return verdict;
-  }
+  if (await has(`/ojs/v1${REPORT}`)) return fromReport(await get<Report>(REPORT, {}, signal));
   try {
     return fromHealth(await call<Health>("GET", "//health", { signal }));
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { call, get, part } from "../api/client";
 import { usePoll } from "../api/poll";
+import { missing, session } from "../api/session";
 import type { Explanation, Job as JobData } from "../api/types";
 import { Action } from "../components/action";
 import { Figure, Pill, When } from "../components/figures";
@@ -9,7 +10,8 @@ import { Head, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
 import { has } from "../data/features";
 import { reason, story } from "../data/story";
-import { moment, words } from "../lib/format";
+import { moment, shortId, words } from "../lib/format";
+import { useStore } from "../lib/store";
 import { link } from "../routes";
 
 const ENDED = ["completed", "discarded", "cancelled"];
@@ -48,6 +50,7 @@ function Actions({ job, onDone }: { job: JobData; onDone: () => void }) {
 function Story({ job }: { job: JobData }) {
   const tenant = typeof job.meta?.tenant_id === "string" ? job.meta.tenant_id : null;
   const failures = job.errors ?? (job.error ? [job.error] : []);
+  const reads = missing("read", useStore(session)) === null;
   return (
     <>
       <dl class="figures">
@@ -58,7 +61,7 @@ function Story({ job }: { job: JobData }) {
         {job.workflow_id ? <Figure label="Workflow" value="Open" href={link(["workflows", job.workflow_id])} /> : null}
         {job.worker_id ? <Figure label="Worker" value={job.worker_id} href={link(["workers"])} /> : null}
       </dl>
-      {ENDED.includes(job.state) ? null : <Checks id={job.id} />}
+      {reads && !ENDED.includes(job.state) ? <Checks id={job.id} /> : null}
       <div class="columns">
         <Section title="Timeline">
           <ol class="timeline">
@@ -92,20 +95,20 @@ function Checks({ id }: { id: string }) {
     return { explanation: explains ? await get<Explanation>(`/jobs/${part(id)}/explain`, {}, signal) : null };
   });
   const explanation = checks.data?.explanation;
-  if (!explanation || !Array.isArray(explanation.checks)) return null;
-  const { binding, eta } = explanation;
-  const expected = typeof eta === "string" ? <>expected <When time={eta} /></> : null;
+  if (!explanation?.checks) return null;
+  const { binding, eta, summary, checks: all } = explanation;
   return (
-    <Section title="What it waits for" note={expected}>
+    <Section title="What it waits for" note={eta ? <>expected <When time={eta.at} />{eta.basis ? `, by ${eta.basis}` : ""}</> : undefined}>
+      {summary ? <p>{summary}</p> : null}
       <Table
         name="Checks before the job starts"
-        rows={explanation.checks}
+        rows={all}
         keyOf={(check) => check.name}
         columns={[
           { id: "name", label: "Check", render: (check) => check.name === binding ? <strong>{words(check.name)}</strong> : words(check.name) },
-          { id: "state", label: "State", render: (check) => <Pill state={check.state} {...(check.name === binding ? { tone: "warn" as const } : {})} /> },
+          { id: "state", label: "State", render: (check) => <Pill state={check.state} {...(check.state === "blocking" ? { tone: "warn" as const } : {})} /> },
           { id: "since", label: "Since", render: (check) => <When time={check.since} /> },
-          { id: "summary", label: "", render: (check) => check.summary ?? "" },
+          { id: "summary", label: "Finding", render: (check) => <span>{check.summary}{check.holders?.map(({ job_id }) => <span key={job_id}> <a class="id" href={link(["jobs", job_id])}>{shortId(job_id)}</a></span>)}</span> },
         ]}
         empty={null}
       />

@@ -4,7 +4,7 @@ import { get } from "../api/client";
 import { FAST_MS, SLOW_MS, usePoll } from "../api/poll";
 import type { Page, Round, Rule, RuleTenant, Stats } from "../api/types";
 import { Chart } from "../components/chart";
-import { Bar, Count, Figure, Pill, ShareBar, Span } from "../components/figures";
+import { Bar, Count, Figure, Pill, ShareBar, Span, type Tone } from "../components/figures";
 import { Empty, Head, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
 import { dispatched } from "../data/history";
@@ -53,13 +53,15 @@ export function Overview({ query }: { query: Record<string, string> }) {
   );
 }
 
+const LABELS: Record<Tone, string> = { good: "OK", calm: "OK", busy: "Notice", warn: "Warning", bad: "Problem" };
+
 function Banner({ verdict }: { verdict: Verdict }) {
   return (
     <div class={`verdict verdict-${verdict.tone}`} role="status">
-      <Pill state={verdict.tone} tone={verdict.tone}>{verdict.tone === "good" ? "OK" : verdict.tone === "warn" ? "Attention" : "Problem"}</Pill>
+      <Pill state={verdict.tone} tone={verdict.tone}>{LABELS[verdict.tone]}</Pill>
       <div>
         <strong>{verdict.title}</strong>
-        {verdict.details.length > 0 ? <ul>{verdict.details.map((text) => <li key={text}>{text}</li>)}</ul> : null}
+        {verdict.details.length > 0 ? <ul>{verdict.details.map(({ text, advice, path }) => <li key={text}>{path ? <a href={link(path)}>{text}</a> : text}{advice ? ` ${advice}` : ""}</li>)}</ul> : null}
       </div>
     </div>
   );

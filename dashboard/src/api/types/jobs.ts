@@ -58,14 +58,18 @@ export interface Job {
 export interface Check {
   name: string;
   state: string;
-  since?: string | null;
+  since?: string;
+  until?: string;
   summary?: string;
+  holders?: { job_id: string; queue: string }[];
 }
 
+/** Why a job waits. One that does not wait has no checks. */
 export interface Explanation {
-  checks: Check[];
+  checks?: Check[];
   binding?: string | null;
-  eta?: unknown;
+  summary?: string;
+  eta?: { at: string; of?: string; basis?: string };
 }
 
 export interface Cron {
