@@ -91,6 +91,12 @@ export async function seed(server) {
   const jobs = (tenant, amount) => Array.from({ length: amount }, (_, n) => ({ type: "report.daily", args: [n], meta: { tenant_id: tenant } }));
   await send("POST", "/jobs/batch", { jobs: jobs("noisy", 60) });
   await send("POST", "/jobs/batch", { jobs: [...jobs("acme", 6), ...jobs("beta", 6)] });
+  // Each round fills the place of the job that was fetched before it.
+  for (let n = 0; n < 6; n += 1) {
+    const { jobs: fetched } = await send("POST", "/workers/fetch", { queues: ["reports"], worker_id: "reporter", count: 5 });
+    for (const { id } of fetched) await send("POST", "/workers/ack", { job_id: id });
+    await send("POST", "/admin/planner/reports/run");
+  }
   await send("PUT", "/admin/tenants/beta/limits", { max_concurrency: 1, max_queue_depth: 100, reason: "contract" });
   const mail = await send("POST", "/jobs", { type: "mail.send", args: ["ada"], meta: { tenant_id: "acme" }, options: { queue: "mail", rate_limit: { key: "smtp", concurrency: 2 } } });
   await send("POST", "/jobs", { type: "mail.later", args: [], options: { scheduled_at: "+PT1H" } });
