@@ -8,6 +8,8 @@ import { isLive, useLive } from "./live";
 export const FAST_MS = 2000;
 /** Interval of pages whose data is costly or changes slowly. */
 export const SLOW_MS = 5000;
+/** The part of the time that a page may keep the server busy with one of its questions: a tenth. */
+const REST = 9;
 
 export interface Polled<Data> {
   data: Data | null;
@@ -23,7 +25,7 @@ interface Known<Data> {
 }
 
 /**
- * Reads data once, and again `every` milliseconds after each answer. `key` identifies what is read: when it changes, the
+ * Reads data once, and again `every` milliseconds after each answer, or later if the answer took long. `key` identifies what is read: when it changes, the
  * data of the former key is dropped. After a failure the last data stays.
  */
 export function usePoll<Data>(key: string, read: (signal: AbortSignal) => Promise<Data>, every = FAST_MS): Polled<Data> {
@@ -36,6 +38,7 @@ export function usePoll<Data>(key: string, read: (signal: AbortSignal) => Promis
     const ended = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const round = async () => {
+      const asked = Date.now();
       try {
         const data = await reading.current(ended.signal);
         if (!ended.signal.aborted) setKnown({ key, data, error: null });
@@ -44,7 +47,7 @@ export function usePoll<Data>(key: string, read: (signal: AbortSignal) => Promis
         const failure = error instanceof ApiError ? error : new ApiError(0, "page_error", String(error), null);
         setKnown((last) => ({ key, data: last.key === key ? last.data : null, error: failure }));
       }
-      if (!ended.signal.aborted && isLive()) timer = setTimeout(() => void round(), every);
+      if (!ended.signal.aborted && isLive()) timer = setTimeout(() => void round(), Math.max(every, REST * (Date.now() - asked)));
     };
     // A paused page still shows what the visitor opens or changes.
     if (live || asked > 0 || document.visibilityState !== "hidden") void round();
