@@ -21,6 +21,12 @@ test("each round counts once, however often the server lists it", () => {
   assert.deepEqual(times.map((at) => at - Date.parse(NOON) / 1000), [1, 2, 3, 9]);
 });
 
+test("rounds in shadow do not count", () => {
+  const totals = new Accumulator();
+  totals.add([{ ...round(1, [["a", 3]]), outcome: "shadow" }, round(2, [["a", 1]])]);
+  assert.deepEqual(totals.history(Date.parse(NOON)).lines, [{ tenant: "a", values: [1, 1] }]);
+});
+
 test("tenants beyond the largest share a line", () => {
   const totals = new Accumulator();
   totals.add([round(1, Array.from({ length: MOST_LINES + 3 }, (_, n) => [`t${n}`, 10 - n]))]);

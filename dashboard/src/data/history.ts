@@ -38,7 +38,8 @@ export class Accumulator {
     fresh.sort((one, other) => (one.round ?? 0) - (other.round ?? 0));
     for (const round of fresh) {
       this.seen = round.round ?? this.seen;
-      if (this.points.length > 0 && round.promoted === 0) continue;
+      // A round in shadow promotes nothing; it reports what it would have done.
+      if (round.outcome === "shadow" || (this.points.length > 0 && round.promoted === 0)) continue;
       for (const { tenant_id, jobs } of round.served) {
         this.totals.set(tenant_id, (this.totals.get(tenant_id) ?? 0) + jobs);
       }

@@ -65,7 +65,7 @@ function Facts({ rule }: { rule: RuleData }) {
         </div>
       ) : null}
       <dl class="figures">
-        <Figure label="State" value={<Pill state={rule.state} />} note={rule.source === "file" ? "from the configuration" : `source: ${rule.source}`} />
+        <Figure label="State" value={<Pill state={rule.state} />} {...(rule.state === "shadow" ? { href: link(["shadow"], { rule: rule.rule }) } : {})} note={rule.source === "file" ? "from the configuration" : `source: ${rule.source}`} />
         <Figure label="Gate" value={<GatePill rule={rule} />} note={<Latency rule={rule} />} />
         <Figure label="Staged jobs" value={count(rule.staged.jobs)} href={link(["jobs"], { state: "pending", queue })} note={rule.staged.jobs > 0 ? `oldest ${duration(rule.staged.oldest_age_ms)}` : undefined} />
         <Figure label="Main queue" value={count(main.depth)} {...(queue && main.kind === "builtin" ? { href: link(["queues", queue]) } : {})} note={`${main.name ?? main.main_queue}, ${count(main.drain_per_s)} per s`} />
