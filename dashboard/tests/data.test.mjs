@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./support/load.mjs";
 
-const { Accumulator, MOST_LINES, OTHERS } = await load("data/history.ts");
+const { Accumulator, finished, MOST_LINES, OTHERS } = await load("data/history.ts");
 const { EventParser } = await load("lib/server_events.ts");
 const { reason, story } = await load("data/story.ts");
 const { fromHealth, fromReport } = await load("data/health.ts");
@@ -25,6 +25,14 @@ test("rounds in shadow do not count", () => {
   const totals = new Accumulator();
   totals.add([{ ...round(1, [["a", 3]]), outcome: "shadow" }, round(2, [["a", 1]])]);
   assert.deepEqual(totals.history(Date.parse(NOON)).lines, [{ tenant: "a", values: [1, 1] }]);
+});
+
+test("samples of the server's history add up", () => {
+  const sample = (minute, tenants) => ({ at: `2026-02-13T12:${minute}:00Z`, tenants: Object.entries(tenants).map(([tenant_id, completed]) => ({ tenant_id, completed })) });
+  const { times, lines } = finished([sample("00", { a: 5 }), sample("05", { b: 9 }), sample("15", { a: 1, b: 1 })]);
+  assert.deepEqual(lines, [{ tenant: "b", values: [0, 9, 10] }, { tenant: "a", values: [5, 5, 6] }]);
+  assert.deepEqual(times.map((at) => at - times[0]), [0, 300, 900]);
+  assert.deepEqual(finished([]), { times: [], lines: [] });
 });
 
 test("tenants beyond the largest share a line", () => {

@@ -147,3 +147,16 @@ test("a health report and an explanation are shown if the server has them", asyn
   assert.deepEqual(errors, []);
   await close();
 });
+
+test("the jobs of the last day are shown if the server keeps a history", async () => {
+  const { page, errors, close } = await open(browser, server, "crons");
+  const sample = (at, completed) => ({ at, rules: {}, queues: {}, tenants: [{ tenant_id: "acme", completed }] });
+  const body = { interval_seconds: 300, samples: [sample("2026-02-13T12:00:00Z", 40), sample("2026-02-13T12:05:00Z", 2)] };
+  await answer(page, "/ojs/v1/admin/history", "**/admin/history?*", body);
+  await page.reload();
+  await page.goto(`${server.url}/#/overview`);
+  await page.getByLabel("Show", { exact: true }).selectOption("day");
+  await page.getByRole("img", { name: "Totals so far: acme 42." }).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});

@@ -1,4 +1,5 @@
-// Jobs promoted per tenant over time, accumulated from the rounds that the server reports.
+// Jobs per tenant over time: those promoted, accumulated from the rounds that the server reports, and those finished, from its
+// history.
 
 import type { Round } from "../api/types";
 
@@ -24,6 +25,36 @@ export interface History {
   /** Seconds since 1970, as charts want them. */
   times: number[];
   lines: Line[];
+}
+
+/** Builds lines from points: one for each of the tenants with the highest totals, and one for all others. */
+function linesOf(points: Point[], totals: Map<string, number>): Line[] {
+  const tenants = [...totals].sort(([a, x], [b, y]) => y - x || a.localeCompare(b)).map(([tenant]) => tenant);
+  const own = tenants.slice(0, MOST_LINES);
+  const rest = tenants.slice(MOST_LINES);
+  const value = (point: Point, tenant: string) => point.totals.get(tenant) ?? 0;
+  const lines = own.map((tenant) => ({ tenant, values: points.map((point) => value(point, tenant)) }));
+  if (rest.length > 0) {
+    const sum = (point: Point) => rest.reduce((total, tenant) => total + value(point, tenant), 0);
+    lines.push({ tenant: OTHERS, values: points.map(sum) });
+  }
+  return lines;
+}
+
+/** A sample of the server's history: what happened within an interval. */
+export interface Sample {
+  at: string;
+  tenants: { tenant_id: string; completed: number }[];
+}
+
+/** Adds up the jobs that the tenants completed. The server names only the busiest tenants of each interval. */
+export function finished(samples: Sample[]): History {
+  const totals = new Map<string, number>();
+  const points = samples.map(({ at, tenants }) => {
+    for (const { tenant_id, completed } of tenants) totals.set(tenant_id, (totals.get(tenant_id) ?? 0) + completed);
+    return { at: Date.parse(at) / 1000, totals: new Map(totals) };
+  });
+  return { times: points.map((point) => point.at), lines: totals.size > 0 ? linesOf(points, totals) : [] };
 }
 
 /** Totals per tenant. Each round counts once, in whatever order the answers arrive. */
@@ -54,17 +85,8 @@ export class Accumulator {
 
   /** Returns the lines of the tenants with the most jobs, and one for all others. */
   history(now: number): History {
-    const tenants = [...this.totals].sort(([a, x], [b, y]) => y - x || a.localeCompare(b)).map(([tenant]) => tenant);
-    const own = tenants.slice(0, MOST_LINES);
-    const rest = tenants.slice(MOST_LINES);
     const points = this.points.length > 0 ? [...this.points, { at: now / 1000, totals: this.totals }] : [];
-    const value = (point: Point, tenant: string) => point.totals.get(tenant) ?? 0;
-    const lines = own.map((tenant) => ({ tenant, values: points.map((point) => value(point, tenant)) }));
-    if (rest.length > 0) {
-      const sum = (point: Point) => rest.reduce((total, tenant) => total + value(point, tenant), 0);
-      lines.push({ tenant: OTHERS, values: points.map(sum) });
-    }
-    return { times: points.map((point) => point.at), lines };
+    return { times: points.map((point) => point.at), lines: linesOf(points, this.totals) };
   }
 }
 
@@ -72,7 +94,7 @@ const accumulators = new Map<string, Accumulator>();
 
 /**
  * Returns the history of a rule with these rounds added to it. It lives as long as the page is open, and it begins with the
- * rounds that the server has kept. A history of the server would be read here.
+ * rounds that the server has kept.
  */
 export function dispatched(rule: string, rounds: Round[], now: number): History {
   let accumulator = accumulators.get(rule);

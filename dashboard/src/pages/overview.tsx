@@ -2,21 +2,17 @@
 
 import { get } from "../api/client";
 import { FAST_MS, SLOW_MS, usePoll } from "../api/poll";
-import type { Page, Round, Rule, RuleTenant, Stats } from "../api/types";
-import { Chart } from "../components/chart";
-import { Bar, Count, Figure, Pill, ShareBar, Span, type Tone } from "../components/figures";
+import type { Page, Rule, Stats } from "../api/types";
+import { Bar, Count, Figure, Pill, type Tone } from "../components/figures";
 import { Empty, Head, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
-import { dispatched } from "../data/history";
 import { readVerdict, type Verdict } from "../data/health";
-import { count, duration, percent, plural } from "../lib/format";
-import { link, setQuery } from "../routes";
+import { count, duration } from "../lib/format";
+import { link } from "../routes";
+import { Dispatched, Shares } from "./overview_fairness";
 
 /** The rules that are read at once. */
 const MOST_RULES = 50;
-/** The rounds and tenants that the chart and the shares read. */
-const MOST_ROUNDS = 200;
-const MOST_TENANTS = 10;
 
 export function Overview({ query }: { query: Record<string, string> }) {
   const health = usePoll("verdict", readVerdict, SLOW_MS);
@@ -86,50 +82,10 @@ function Totals({ stats }: { stats: Stats }) {
 }
 
 function Fairness({ rule, names }: { rule: string; names: string[] }) {
-  const rounds = usePoll(`rounds ${rule}`, (signal) => get<Page<Round>>(`/admin/planner/${encodeURIComponent(rule)}/rounds`, { limit: MOST_ROUNDS }, signal), FAST_MS);
-  const tenants = usePoll(`shares ${rule}`, (signal) => get<Page<RuleTenant>>(`/admin/planner/${encodeURIComponent(rule)}/tenants`, { limit: MOST_TENANTS }, signal), FAST_MS);
-  const chooser = names.length < 2 ? null : (
-    <label class="inline">
-      Rule <select value={rule} onChange={(event) => setQuery({ rule: event.currentTarget.value })}>{names.map((name) => <option key={name}>{name}</option>)}</select>
-    </label>
-  );
   return (
     <div class="columns">
-      <Section title="Jobs promoted per tenant" note={<>by rule <a href={link(["rules", rule])}>{rule}</a>, since its oldest recorded round</>} actions={chooser}>
-        <Loaded from={rounds}>
-          {({ items }) => {
-            const { times, lines } = dispatched(rule, items, Date.now());
-            if (lines.length === 0) {
-              return <div class="empty"><Empty title="No job was promoted yet">Enqueue jobs of two tenants, and this chart shows how they take turns.</Empty></div>;
-            }
-            const parts = lines.map((line) => `${line.tenant} ${count(line.values.at(-1))}`).join(", ");
-            return <Chart title="Jobs promoted per tenant over time" summary={`Totals so far: ${parts}.`} times={times} lines={lines} />;
-          }}
-        </Loaded>
-      </Section>
-      <Section title="Share against expected share" note="of the last minute, for tenants that wait; the line marks what the weight gives">
-        <Loaded from={tenants}>
-          {({ items, pagination }) => (
-            <>
-              <Table
-                name={`Shares of the tenants of rule ${rule}`}
-                list={rule}
-                rows={items}
-                keyOf={(row) => `${row.queue}/${row.tenant_id}`}
-                columns={[
-                  { id: "tenant", label: "Tenant", render: (row) => <a href={link(["tenants", row.tenant_id])}>{row.tenant_id}</a>, value: (row) => row.tenant_id },
-                  { id: "share", label: "Share", render: (row) => <ShareBar share={row.share} expected={row.expected_share} />, value: (row) => row.share },
-                  { id: "expected", label: "Expected", align: "end", render: (row) => <span class="number">{percent(row.expected_share)}</span>, value: (row) => row.expected_share },
-                  { id: "pending", label: "Staged", align: "end", render: (row) => <Count value={row.pending} href={link(["jobs"], { tenant: row.tenant_id, state: "pending" })} />, value: (row) => row.pending },
-                  { id: "oldest", label: "Oldest", align: "end", render: (row) => <Span ms={row.oldest_age_ms} />, value: (row) => row.oldest_age_ms },
-                ]}
-                empty={<Empty title="No tenant waits">Jobs pass straight to the main queue as long as nobody else is waiting.</Empty>}
-              />
-              {pagination.has_more ? <p class="more"><a href={link(["rules", rule])}>All {plural(pagination.total ?? 0, "waiting tenant")}</a></p> : null}
-            </>
-          )}
-        </Loaded>
-      </Section>
+      <Dispatched rule={rule} names={names} />
+      <Shares rule={rule} />
     </div>
   );
 }
