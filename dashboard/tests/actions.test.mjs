@@ -77,6 +77,7 @@ test("tenants are found by the beginning of their id, and sorted by the server",
     await page.keyboard.press("Enter");
     await page.waitForURL(/prefix=no/);
     await page.getByRole("cell", { name: "beta", exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("cell", { name: "noisy", exact: true }).waitFor();
     assert.equal(await page.getByRole("row").count(), 2, "the head and one tenant");
     await page.getByLabel("Id begins with").fill("");
     await page.keyboard.press("Enter");

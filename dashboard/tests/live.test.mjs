@@ -16,8 +16,9 @@ after(async () => {
   await server?.stop();
 });
 
-/** Counts the requests to the API. */
-function requests(page) {
+/** Counts the requests to the API from now on, once those that have begun are answered. */
+async function requests(page) {
+  await page.waitForLoadState("networkidle");
   const seen = { count: 0 };
   page.on("request", (request) => request.url().includes("/ojs/") && (seen.count += 1));
   return seen;
@@ -33,7 +34,7 @@ test("a hidden tab does not poll, and continues when it is shown", async () => {
   const { page, close } = await open(browser, server, "queues", { clock: true });
   await loaded(page);
   await show(page, "hidden");
-  const seen = requests(page);
+  const seen = await requests(page);
   await page.clock.runFor(120_000);
   assert.equal(seen.count, 0);
   const next = page.waitForRequest(/\/ojs\//);
@@ -46,7 +47,7 @@ test("a paused page does not poll, but its changes are shown", async () => {
   const { page, close } = await open(browser, server, "queues", { clock: true });
   await loaded(page);
   await page.locator(".status").getByRole("button", { name: "Pause" }).click();
-  const seen = requests(page);
+  const seen = await requests(page);
   await page.clock.runFor(120_000);
   assert.equal(seen.count, 0);
   await page.getByRole("button", { name: "Pause mail" }).click();

@@ -34,23 +34,28 @@ export function usePoll<Data>(key: string, read: (signal: AbortSignal) => Promis
   const live = useLive();
   const reading = useRef(read);
   reading.current = read;
+  // The question that was answered last, so that pausing a page does not ask it again.
+  const answered = useRef("");
+  const question = `${asked} ${key}`;
   useEffect(() => {
     const ended = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const round = async () => {
-      const asked = Date.now();
+      const begun = Date.now();
       try {
         const data = await reading.current(ended.signal);
-        if (!ended.signal.aborted) setKnown({ key, data, error: null });
+        if (ended.signal.aborted) return;
+        answered.current = question;
+        setKnown({ key, data, error: null });
       } catch (error) {
         if (ended.signal.aborted) return;
         const failure = error instanceof ApiError ? error : new ApiError(0, "page_error", String(error), null);
         setKnown((last) => ({ key, data: last.key === key ? last.data : null, error: failure }));
       }
-      if (!ended.signal.aborted && isLive()) timer = setTimeout(() => void round(), Math.max(every, REST * (Date.now() - asked)));
+      if (!ended.signal.aborted && isLive()) timer = setTimeout(() => void round(), Math.max(every, REST * (Date.now() - begun)));
     };
     // A paused page still shows what the visitor opens or changes.
-    if (live || asked > 0 || document.visibilityState !== "hidden") void round();
+    if (live || (answered.current !== question && document.visibilityState !== "hidden")) void round();
     return () => {
       clearTimeout(timer);
       ended.abort();
