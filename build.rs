@@ -1,4 +1,5 @@
-//! Bundles the Lua modules, and puts the commit into the program for `fairgate --version`.
+//! Bundles the Lua modules, embeds the dashboard if it has been built, and puts the commit into the program for
+//! `fairgate --version`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,14 +8,24 @@ use std::process::Command;
 #[path = "src/store/bundler.rs"]
 mod bundler;
 
+#[path = "src/api/handlers/dashboard/embed.rs"]
+mod embed;
+
 const LUA: &str = "src/store/lua";
+/// The folder that `npm run build` fills.
+const DASHBOARD: &str = "dashboard/dist";
+const DASHBOARD_SOURCE: &str = "src/api/handlers/dashboard";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/store/bundler.rs");
     println!("cargo:rerun-if-changed={LUA}");
-    if let Err(error) = bundle(Path::new(&std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"))) {
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    if let Err(error) = bundle(Path::new(&out)) {
         panic!("cannot bundle the Lua modules in {LUA}: {error}");
+    }
+    if let Err(error) = embed_dashboard(Path::new(&out)) {
+        panic!("cannot embed the dashboard in {DASHBOARD}: {error}");
     }
     name_commit();
 }
@@ -50,6 +61,26 @@ fn bundle(out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     _ = writeln!(rust, "static COMMANDS: &[&Script] = &[{}];", commands.join(", "));
     std::fs::write(out.join("scripts.rs"), rust)?;
     Ok(())
+}
+
+/// Copies the built dashboard, so that a build in between changes nothing, and writes `dashboard.rs`, which includes the
+/// copies: see `src/api/handlers/dashboard.rs`.
+fn embed_dashboard(out: &Path) -> std::io::Result<()> {
+    println!("cargo:rerun-if-changed={DASHBOARD_SOURCE}");
+    // A path that does not exist would let cargo run this program on each build.
+    if Path::new(DASHBOARD).exists() {
+        println!("cargo:rerun-if-changed={DASHBOARD}");
+    }
+    let files = embed::read(Path::new(DASHBOARD))?;
+    let copies = out.join("dashboard");
+    std::fs::create_dir_all(&copies)?;
+    for file in &files {
+        std::fs::write(copies.join(&file.name), &file.content)?;
+    }
+    let absent = std::fs::read_to_string(Path::new(DASHBOARD_SOURCE).join("absent.html"))?;
+    let digest = |content: &[u8]| sha1_smol::Sha1::from(content).digest().to_string();
+    let place = |name: &str| copies.join(name).to_string_lossy().into_owned();
+    std::fs::write(out.join("dashboard.rs"), embed::source(&files, &absent, digest, place))
 }
 
 fn name_commit() {

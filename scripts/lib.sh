@@ -55,6 +55,29 @@ need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
 # A browser for tests of the HTML pages.
 need_chromium() { command -v chromium >/dev/null || install chromium; }
 
+# Builds the dashboard and runs its tests. fairgate itself does not need it.
+need_node() { { command -v node && command -v npm; } >/dev/null || install nodejs npm; }
+
+# build_dashboard: builds dashboard/dist, from which cargo embeds the dashboard, if a source is newer.
+build_dashboard() {
+    need_node
+    local built=dashboard/dist/index.html
+    if [ -f "$built" ] && [ -z "$(find dashboard -name node_modules -prune -o -path dashboard/dist -prune -o -path dashboard/tests -prune -o -type f -newer "$built" -print -quit)" ]; then
+        return 0
+    fi
+    install_dashboard
+    say "building the dashboard"
+    npm --prefix dashboard run --silent build >&2
+}
+
+# install_dashboard: installs what the lock file names, unless it is installed already.
+install_dashboard() {
+    local installed=dashboard/node_modules/.package-lock.json
+    [ -f "$installed" ] && [ ! dashboard/package-lock.json -nt "$installed" ] && return 0
+    say "installing the dashboard's dependencies (npm ci)"
+    npm --prefix dashboard ci --no-audit --no-fund >&2
+}
+
 # The linter of the Lua modules.
 need_luacheck() { command -v luacheck >/dev/null || install lua-check; }
 

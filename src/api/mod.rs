@@ -21,6 +21,7 @@ mod response;
 mod router;
 mod routes;
 mod server;
+mod static_file;
 mod tenant_header;
 mod validation;
 
@@ -79,6 +80,8 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    /// True if `/` serves the dashboard.
+    has_dashboard: bool,
     browser: browser::BrowserPolicy,
     compressor: compression::Compressor,
     /// The proxy to the upstream server, which answers requests that are not about planning.
@@ -132,6 +135,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                has_dashboard: config.server.dashboard,
                 browser: browser::BrowserPolicy::new(&config.server),
                 compressor: compression::Compressor::default(),
                 proxy,

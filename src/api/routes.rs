@@ -8,10 +8,10 @@ use super::openapi::Describe;
 use super::router::{BoxedHandler, ResponseFuture};
 use super::{
     handlers::{
-        admin_jobs, admin_queues, admin_workers, autoscale, crons, dead_letter, docs, events, explain, fetch,
-        health_report, history, jobs, keys, manifest, noise, planner, pools, progress, queue_config, queue_limits,
-        queues, rate_limits, results, round_stream, scheduling, sidekiq, stats, system, tenants, webhooks, workers,
-        workflows,
+        admin_jobs, admin_queues, admin_workers, autoscale, crons, dashboard, dead_letter, docs, events, explain,
+        fetch, health_report, history, jobs, keys, manifest, noise, planner, pools, progress, queue_config,
+        queue_limits, queues, rate_limits, results, round_stream, scheduling, sidekiq, stats, system, tenants,
+        webhooks, workers, workflows,
     },
     openapi,
 };
@@ -117,6 +117,8 @@ pub(super) fn table() -> Vec<Route> {
         get("/docs/errors", Public, docs::errors, openapi::system::errors),
         get("/docs/script.js", Public, docs::script, openapi::system::script),
         get("/docs/style.css", Public, docs::style, openapi::system::style),
+        get("/", Public, dashboard::page, openapi::system::dashboard),
+        get("/dashboard/{file}", Public, dashboard::file, openapi::system::dashboard_file),
         get("/metrics", Global(READERS), system::metrics, openapi::system::metrics),
         post("/ojs/v1/jobs", Scoped(PRODUCERS), jobs::enqueue, openapi::jobs::enqueue),
         get("/ojs/v1/jobs", Scoped(READERS), jobs::list, openapi::jobs::list_by_cursor),
@@ -358,6 +360,7 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/admin/tenants/{id}/noise", Global(READERS), noise::show, openapi::tenants::noise),
         post("/ojs/v1/admin/tenants/{id}/noise/reset", Global(ADMINS), noise::reset, openapi::tenants::reset_noise),
         get("/ojs/v1/admin/tenants/{id}/jobs", Scoped(READERS), tenants::jobs, openapi::tenants::jobs_of),
+        get("/ojs/v1/admin/keys/current", Scoped(ALL), keys::current, openapi::keys::current),
         get("/ojs/v1/admin/keys", Global(ADMINS), keys::list, openapi::keys::list_all),
         post("/ojs/v1/admin/keys", Global(ADMINS), keys::create, openapi::keys::create),
         delete("/ojs/v1/admin/keys/{id}", Global(ADMINS), keys::revoke, openapi::keys::revoke),

@@ -53,6 +53,8 @@ pub struct Server {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may use the API, in the notation of browsers.
     pub cors_origins: Vec<String>,
+    /// True if `/` serves the dashboard.
+    pub dashboard: bool,
     /// Maximum time for the head of a request to arrive.
     pub header_timeout: Duration,
     /// Maximum time that a connection may be idle between requests.
@@ -84,6 +86,7 @@ impl Server {
             pass_through: reader.find("pass_through"),
             allowed_hosts: reader.list("allowed_hosts").into_iter().map(|HostName(name)| name).collect(),
             cors_origins: reader.list("cors_origins").into_iter().map(|WebOrigin(origin)| origin).collect(),
+            dashboard: reader.get("dashboard"),
             header_timeout: reader.get_in("header_timeout", INSTANT..),
             idle_timeout: reader.get_in("idle_timeout", INSTANT..),
             send_timeout: reader.get_in("send_timeout", INSTANT..),

@@ -26,6 +26,21 @@ pub struct Key {
     pub created_at: Option<Timestamp>,
 }
 
+/// The key that a request presents.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CurrentKey {
+    /// False if the server has no API keys, so that requests need none.
+    pub required: bool,
+    /// `null` if no key is required.
+    pub id: Option<String>,
+    /// The name of the holder, `null` if no key is required.
+    pub name: Option<String>,
+    pub role: Role,
+    /// The tenant to which the key is bound, if it is bound to one.
+    pub tenant: Option<String>,
+}
+
 /// A new API key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]

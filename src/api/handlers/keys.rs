@@ -1,6 +1,6 @@
 //! API keys: list, create, revoke.
 
-use crate::api::answers::keys::{self as answers, KeyCreated, KeyRevoked, NewKey};
+use crate::api::answers::keys::{self as answers, CurrentKey, KeyCreated, KeyRevoked, NewKey};
 use crate::api::answers::types::Timestamp;
 use crate::api::body::RequestBody;
 use crate::api::error::ApiError;
@@ -39,6 +39,19 @@ fn describe(credential: &Credential) -> answers::Key {
         source,
         created_at: credential.created.map(Timestamp),
     }
+}
+
+/// `GET /admin/keys/current`: the key of the request, so that a client knows its own role.
+pub(crate) async fn current(api: Api) -> Response {
+    let key = api.caller().map(|caller| &caller.key);
+    let answer = CurrentKey {
+        required: key.is_some(),
+        id: key.map(ApiKey::id),
+        name: key.map(|key| key.name.clone()),
+        role: answers::Role(key.map_or(Role::Admin, |key| key.role).name()),
+        tenant: key.and_then(|key| key.tenant.clone()),
+    };
+    response::json(StatusCode::OK, &answer)
 }
 
 /// `POST /admin/keys`: the response contains the key, which is not stored and cannot be read again.

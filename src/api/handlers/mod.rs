@@ -6,6 +6,7 @@ pub(super) mod admin_workers;
 pub(super) mod autoscale;
 pub(super) mod bulk;
 pub(super) mod crons;
+pub(super) mod dashboard;
 pub(super) mod dead_letter;
 pub(super) mod docs;
 pub(super) mod event_stream;

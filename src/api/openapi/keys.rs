@@ -2,7 +2,7 @@
 
 use super::operation::{Operation, operation};
 use super::schema::*;
-use crate::api::answers::keys::{Key, KeyCreated, KeyRevoked};
+use crate::api::answers::keys::{CurrentKey, Key, KeyCreated, KeyRevoked};
 use crate::auth::Role;
 use serde_json::Value;
 
@@ -13,6 +13,12 @@ pub fn role() -> Value {
 
 pub fn list_all() -> Operation {
     operation("List API keys, without the keys themselves").paged().page::<Key>(&[], "The metadata of the keys.")
+}
+
+pub fn current() -> Operation {
+    operation("Show the role and the tenant of the key that the request presents")
+        .description("A server without API keys returns the role `admin`, because every request may do everything.")
+        .answer::<CurrentKey>(200, "The key.")
 }
 
 pub fn create() -> Operation {

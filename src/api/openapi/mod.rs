@@ -118,6 +118,7 @@ fn header_components() -> Value {
         "Retry-After": number("Seconds to wait before a retry."),
         "WWW-Authenticate": text("The authentication scheme that the server requires."),
         "Cache-Control": text("The caching rules of the response."),
+        "ETag": text("The version of the response."),
         "X-OJS-Progress": text("The progress of the job, from 0 to 1."),
         "X-OJS-Queue-Depth": number("Jobs in a queue that is filling up."),
         "X-OJS-Queue-Bound": number("The largest number of jobs in the queue."),

@@ -93,3 +93,25 @@ pub fn script() -> Operation {
 pub fn style() -> Operation {
     operation("Get the style sheet of the page").text_response("text/css", "The style sheet.")
 }
+
+pub fn dashboard() -> Operation {
+    operation("Show the dashboard")
+        .description(
+            "The page uses only this API, with the key that the visitor enters. `server.dashboard` turns it off.",
+        )
+        .header("If-None-Match", string(), "The `ETag` of the copy that the client has.")
+        .text_response("text/html", "The page.")
+        .with_headers(&["Cache-Control", "ETag"])
+        .empty_response(304, "The copy of the client is current.")
+        .with_headers(&["Cache-Control", "ETag"])
+        .errors(&[404])
+}
+
+pub fn dashboard_file() -> Operation {
+    operation("Get a file of the dashboard")
+        .path_parameter(printable(256))
+        .text_response("text/javascript", "The file, whose name changes with its content.")
+        .also_as("text/css", string())
+        .also_as("image/svg+xml", string())
+        .with_headers(&["Cache-Control"])
+}

@@ -5,6 +5,7 @@ mod autoscale;
 mod bad_input;
 mod browsers;
 mod client_shapes;
+mod dashboard;
 mod event_stream;
 mod health_report;
 mod http;

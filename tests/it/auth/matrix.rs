@@ -19,6 +19,8 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/docs/errors", "-"),
     ("GET", "/docs/script.js", "-"),
     ("GET", "/docs/style.css", "-"),
+    ("GET", "/", "-"),
+    ("GET", "/dashboard/{file}", "-"),
     ("GET", "/metrics", "oa"),
     ("POST", "/ojs/v1/jobs", "pat"),
     ("GET", "/ojs/v1/jobs", "oat"),
@@ -155,6 +157,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("PUT", "/ojs/v1/admin/tenants/{id}/limits", "a"),
     ("GET", "/ojs/v1/admin/tenants/{id}/stats", "oat"),
     ("GET", "/ojs/v1/admin/tenants/{id}/jobs", "oat"),
+    ("GET", "/ojs/v1/admin/keys/current", "pwoat"),
     ("GET", "/ojs/v1/admin/keys", "a"),
     ("POST", "/ojs/v1/admin/keys", "a"),
     ("DELETE", "/ojs/v1/admin/keys/{id}", "a"),
@@ -262,7 +265,8 @@ async fn every_route_accepts_only_the_intended_keys() {
 async fn unknown_routes_need_a_key_as_well() {
     let app = guarded().await;
     let admin = super::caller(&app, "admin");
-    for (method, path, known) in [("GET", "/nowhere", 404), ("PATCH", "/ojs/v1/jobs", 405), ("ASSERT", "/", 404)] {
+    for (method, path, known) in [("GET", "/nowhere", 404), ("PATCH", "/ojs/v1/jobs", 405), ("ASSERT", "/nowhere", 404)]
+    {
         assert_eq!(app.client.send(method, path, None).await.status, 401, "{method} {path}");
         assert_eq!(admin.send(method, path, None).await.status, known, "{method} {path}");
     }
