@@ -5,7 +5,7 @@ import { load } from "./support/load.mjs";
 const { Accumulator, finished, MOST_LINES, OTHERS } = await load("data/history.ts");
 const { EventParser } = await load("lib/server_events.ts");
 const { reason, story } = await load("data/story.ts");
-const { fromHealth, fromReport } = await load("data/health.ts");
+const { fromReport } = await load("data/health.ts");
 const { limitsOf } = await load("data/limited.ts");
 
 const NOON = "2026-02-13T12:00:00Z";
@@ -78,11 +78,7 @@ test("each reason to wait is a sentence", () => {
   }
 });
 
-test("the verdict comes from the report, or from the health check alone", () => {
-  const health = { status: "ok", backend: {}, workers: { stale: 0 }, queues: { paused: 0 } };
-  assert.equal(fromHealth(health).tone, "good");
-  assert.equal(fromHealth({ ...health, workers: { stale: 2 } }).tone, "warn");
-  assert.equal(fromHealth({ ...health, status: "unhealthy" }).tone, "bad");
+test("the verdict comes from the report", () => {
   const finding = { urgency: "warning", subject: { kind: "webhook", name: "reports" }, sentence: "The webhook fails.", next_step: "Look at its log." };
   const report = { verdict: "warning", summary: "One finding.", findings: [finding] };
   assert.deepEqual(fromReport(report), { tone: "warn", title: "One finding.", details: [{ text: "The webhook fails.", advice: "Look at its log.", path: ["rules", "reports"] }] });

@@ -114,46 +114,32 @@ test("an address that names no page or no item says so", async () => {
   await close();
 });
 
-/** Answers a request of the page in place of the server, and adds the route to the OpenAPI document. */
-async function answer(page, path, route, body) {
-  await page.route("**/openapi.json", async (request) => {
-    const document = await (await request.fetch()).json();
-    document.paths[path] = {};
-    await request.fulfill({ json: document });
-  });
-  await page.route(route, (request) => request.fulfill({ json: body }));
-}
-
-test("a health report and an explanation are shown if the server has them", async () => {
-  const { page, errors, close } = await open(browser, server, "crons");
-  const finding = { urgency: "critical", code: "x", subject: { kind: "rule", name: "reports" }, sentence: "The gate of rule reports is closed.", next_step: "Add workers." };
-  await answer(page, "/ojs/v1/admin/health-report", "**/admin/health-report", { verdict: "critical", summary: "One problem.", findings: [finding] });
-  await page.reload();
-  await page.goto(`${server.url}/#/overview`);
-  await page.getByText("One problem.").waitFor();
-  await page.getByText("Add workers.").waitFor();
-  await page.getByRole("link", { name: "The gate of rule reports is closed." }).click();
-  await page.getByRole("heading", { name: "reports" }).waitFor();
-
-  const { items } = await server.call("GET", "/admin/tenants/noisy/jobs?state=pending&limit=1");
-  const checks = [{ name: "rule_paused", state: "ok", summary: "The rule runs." }, { name: "gate", state: "blocking", summary: "The gate is closed.", since: "2026-02-13T12:00:00Z" }];
-  await page.unroute("**/openapi.json");
-  await answer(page, "/ojs/v1/jobs/{id}/explain", "**/explain", { checks, binding: "gate", summary: "It waits for the gate.", eta: { at: "2026-02-13T12:00:00Z", basis: "the rate of promotion" } });
-  await page.goto(`${server.url}/#/jobs/${items[0].id}`);
-  await page.reload();
-  await page.getByText("It waits for the gate.").waitFor();
-  await page.getByRole("row", { name: /gate blocking/ }).waitFor();
-  await page.getByText("by the rate of promotion").waitFor();
+test("the health report leads to what needs attention", async () => {
+  await server.call("POST", "/queues/halted/pause");
+  await server.call("POST", "/jobs", { type: "mail.send", args: [], queue: "halted" });
+  const { page, errors, close } = await open(browser, server, "overview");
+  await page.getByText(/1 queue|\d+ warning/).first().waitFor();
+  await page.getByRole("link", { name: /^paused for/ }).click();
+  await page.getByRole("heading", { name: "halted" }).waitFor();
   assert.deepEqual(errors, []);
   await close();
 });
 
-test("the jobs of the last day are shown if the server keeps a history", async () => {
+test("a job that waits shows the check that blocks it", async () => {
+  await server.call("POST", "/queues/closed/pause");
+  const { job } = await server.call("POST", "/jobs", { type: "mail.send", args: [], queue: "closed" });
+  const { page, errors, close } = await open(browser, server, `jobs/${job.id}`);
+  await page.getByRole("row", { name: /queue paused blocking/ }).waitFor();
+  assert.deepEqual(errors, []);
+  await close();
+});
+
+test("the jobs of the last day add up the samples of the server", async () => {
   const { page, errors, close } = await open(browser, server, "crons");
   const sample = (at, completed) => ({ at, rules: {}, queues: {}, tenants: [{ tenant_id: "acme", completed }] });
+  // Samples come every five minutes, so these are answered in place of the server.
   const body = { interval_seconds: 300, samples: [sample("2026-02-13T12:00:00Z", 40), sample("2026-02-13T12:05:00Z", 2)] };
-  await answer(page, "/ojs/v1/admin/history", "**/admin/history?*", body);
-  await page.reload();
+  await page.route("**/admin/history?*", (request) => request.fulfill({ json: body }));
   await page.goto(`${server.url}/#/overview`);
   await page.locator("select", { hasText: "last day" }).selectOption("day");
   await page.getByRole("img", { name: "acme 42" }).waitFor();

@@ -1,12 +1,7 @@
-// The verdict about the server: from its health report if it has one, otherwise from its health check alone.
+// The verdict about the server, from its health report.
 
-import { ApiError, call, get } from "../api/client";
-import type { Health } from "../api/types";
+import { ApiError, get } from "../api/client";
 import type { Tone } from "../components/figures";
-import { plural } from "../lib/format";
-import { has } from "./features";
-
-const REPORT = "/admin/health-report";
 
 /** The members of a health report that the page shows. */
 export interface Report {
@@ -53,21 +48,10 @@ export function fromReport({ verdict, summary, findings }: Report): Verdict {
   return { tone: TONES[verdict] ?? "bad", title: summary, details };
 }
 
-/** Judges by the health check: the store answers, and no worker is silent. */
-export function fromHealth(health: Health): Verdict {
-  const details: Detail[] = [];
-  if (health.backend.error) details.push({ text: health.backend.error });
-  if (health.workers.stale > 0) details.push({ text: `${plural(health.workers.stale, "worker")} sent no heartbeat in time.`, path: ["workers"] });
-  if (health.queues.paused > 0) details.push({ text: `${plural(health.queues.paused, "queue")} paused.`, path: ["queues"] });
-  if (health.status !== "ok") return { tone: "bad", title: "The store does not respond", details };
-  return { tone: health.workers.stale > 0 ? "warn" : "good", title: "The server and its store respond", details };
-}
-
-/** Reads the verdict. `GET /health` also has a body if the store does not respond, but with status 503. */
+/** Reads the verdict. A server whose store does not respond cannot make a report. */
 export async function readVerdict(signal: AbortSignal): Promise<Verdict> {
-  if (await has(`/ojs/v1${REPORT}`)) return fromReport(await get<Report>(REPORT, {}, signal));
   try {
-    return fromHealth(await call<Health>("GET", "//health", { signal }));
+    return fromReport(await get<Report>("/admin/health-report", {}, signal));
   } catch (error) {
     if (error instanceof ApiError && error.status === 503) {
       return { tone: "bad", title: "The store does not respond", details: [] };

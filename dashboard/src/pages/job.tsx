@@ -8,7 +8,6 @@ import { Action } from "../components/action";
 import { Figure, Pill, When } from "../components/figures";
 import { Head, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
-import { has } from "../data/features";
 import { reason, story } from "../data/story";
 import { moment, shortId, words } from "../lib/format";
 import { useStore } from "../lib/store";
@@ -88,13 +87,9 @@ function Story({ job }: { job: JobData }) {
   );
 }
 
-/** The checks between the job and a worker, if the server explains them. */
+/** The checks between the job and a worker. */
 function Checks({ id }: { id: string }) {
-  const checks = usePoll(`checks ${id}`, async (signal) => {
-    const explains = await has("/ojs/v1/jobs/{id}/explain");
-    return { explanation: explains ? await get<Explanation>(`/jobs/${part(id)}/explain`, {}, signal) : null };
-  });
-  const explanation = checks.data?.explanation;
+  const explanation = usePoll(`checks ${id}`, (signal) => get<Explanation>(`/jobs/${part(id)}/explain`, {}, signal)).data;
   if (!explanation?.checks) return null;
   const { binding, eta, summary, checks: all } = explanation;
   return (

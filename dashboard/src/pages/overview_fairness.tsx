@@ -9,7 +9,6 @@ import { Chart } from "../components/chart";
 import { Count, ShareBar, Span } from "../components/figures";
 import { Empty, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
-import { has } from "../data/features";
 import { dispatched, finished, type History, type Sample } from "../data/history";
 import { count, percent, plural } from "../lib/format";
 import { link, setQuery } from "../routes";
@@ -22,17 +21,16 @@ const HISTORY_MS = 60_000;
 
 export function Dispatched({ rule, names }: { rule: string; names: string[] }) {
   const [range, setRange] = useState("live");
-  const keepsHistory = usePoll("keeps history", () => has("/ojs/v1/admin/history"), HISTORY_MS).data ?? false;
   const rules = names.length < 2 || range === "day" ? null : (
     <label class="inline">
       Rule <select value={rule} onChange={(event) => setQuery({ rule: event.currentTarget.value })}>{names.map((name) => <option key={name}>{name}</option>)}</select>
     </label>
   );
-  const ranges = keepsHistory ? (
+  const ranges = (
     <label class="inline">
       Show <select value={range} onChange={(event) => setRange(event.currentTarget.value)}><option value="live">live</option><option value="day">last day</option></select>
     </label>
-  ) : null;
+  );
   const actions = <>{rules}{ranges}</>;
   return range === "day" ? (
     <Section title="Jobs finished per tenant" note="of all queues, in the last day" actions={actions}><LastDay /></Section>

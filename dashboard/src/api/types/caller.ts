@@ -26,15 +26,6 @@ export interface Page<Item> {
   pagination: Pagination;
 }
 
-export interface Health {
-  status: "ok" | "unhealthy";
-  backend: { status: string; type: string; latency_ms?: number; error?: string };
-  queues: { active: number; paused: number };
-  workers: { connected: number; stale: number };
-  uptime_seconds: number;
-  version: string;
-}
-
 export interface Stats {
   jobs: Record<string, number>;
   queues: number;
