@@ -4,6 +4,7 @@ use crate::domain::job::State;
 use crate::planner::{RuleStats, RunnerRegistry};
 use crate::store::{EndedJobs, Error, HistorySample, INTERVAL_MS, QueueSample, Store};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Interval at which the recorder checks if an interval has ended.
@@ -23,9 +24,9 @@ impl HistoryRecorder {
         HistoryRecorder { registry }
     }
 
-    /// Records until `stop`.
+    /// Records until `stop`. Begins a moment after the start, which other work should not wait for.
     pub async fn run(self, stop: CancellationToken) {
-        let mut timer = tokio::time::interval(CHECK_EVERY);
+        let mut timer = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
         while stop.run_until_cancelled(timer.tick()).await.is_some() {
             if let Some(Err(error)) = stop.run_until_cancelled(self.record()).await {
                 tracing::debug!(%error, "cannot record history; trying again");

@@ -1,7 +1,8 @@
 //! `fairgate doctor`.
 
-use super::{Settings, counted, main_queues, site};
+use super::{Settings, main_queues, site};
 use crate::config::Config;
+use crate::domain::words::counted;
 use crate::store::{Address, Audit, AuditMode, Difference, HealthFinding, HealthReport, Severity};
 use clap::Args;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! `fairgate explain`.
 
-use super::counted;
 use super::server::{Server, segment};
+use crate::domain::words::counted;
 use clap::Args;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};

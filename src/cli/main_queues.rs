@@ -1,10 +1,10 @@
 //! Health checks of main queues in other systems, for `fairgate doctor`.
 
-use super::counted;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue, MainQueueKind};
 use crate::domain::job::id;
+use crate::domain::words::counted;
 use crate::remote::{ErrorKind, Manifest, Remote};
 use crate::store::{Address, HealthFinding, Severity, Sidekiq, SidekiqProcess};
 use crate::telemetry::StoreMetrics;

@@ -190,16 +190,6 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// Returns a number with its noun in singular or plural: `1 queue`, `2 queues`, `2 processes`.
-fn counted(number: u64, noun: &str) -> String {
-    let ending = match noun.ends_with('s') {
-        _ if number == 1 => "",
-        true => "es",
-        false => "s",
-    };
-    format!("{number} {noun}{ending}")
-}
-
 /// Prints text on standard output. A reader such as `head` may have closed it, which is no error.
 fn print(text: impl std::fmt::Display) -> std::io::Result<()> {
     use std::io::Write;
@@ -212,22 +202,4 @@ fn print(text: impl std::fmt::Display) -> std::io::Result<()> {
 /// Creates the async runtime of a command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::counted;
-
-    #[test]
-    fn nouns_are_singular_or_plural() {
-        for (number, noun, expected) in [
-            (0, "job", "0 jobs"),
-            (1, "queue", "1 queue"),
-            (2, "queue", "2 queues"),
-            (1, "process", "1 process"),
-            (3, "process", "3 processes"),
-        ] {
-            assert_eq!(counted(number, noun), expected);
-        }
-    }
 }

@@ -1,10 +1,11 @@
 //! `fairgate serve`.
 
-use super::{Settings, counted};
+use super::Settings;
 use crate::app::App;
 use crate::auth::AuthMode;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::words::counted;
 use crate::telemetry::{self, Repeats, announce};
 use clap::Args;
 use std::process::ExitCode;

@@ -43,4 +43,5 @@ pub mod subscription;
 pub mod tenant;
 pub mod tenant_id;
 pub mod time;
+pub mod words;
 pub mod workflow;

@@ -6,7 +6,7 @@ import { get, part } from "../api/client";
 import { FAST_MS, usePoll } from "../api/poll";
 import type { Page, Round, RuleTenant } from "../api/types";
 import { Chart } from "../components/chart";
-import { Count, ShareBar, Span } from "../components/figures";
+import { Count, ShareBar } from "../components/figures";
 import { Empty, Loaded, Section } from "../components/page";
 import { Table } from "../components/table";
 import { dispatched, finished, type History, type Sample } from "../data/history";
@@ -86,7 +86,6 @@ export function Shares({ rule }: { rule: string }) {
                 { id: "share", label: "Share", render: (row) => <ShareBar share={row.share} expected={row.expected_share} />, value: (row) => row.share },
                 { id: "expected", label: "Expected", align: "end", render: (row) => <span class="number">{percent(row.expected_share)}</span>, value: (row) => row.expected_share },
                 { id: "pending", label: "Staged", align: "end", render: (row) => <Count value={row.pending} href={link(["jobs"], { tenant: row.tenant_id, state: "pending" })} />, value: (row) => row.pending },
-                { id: "oldest", label: "Oldest", align: "end", render: (row) => <Span ms={row.oldest_age_ms} />, value: (row) => row.oldest_age_ms },
               ]}
               empty={<Empty title="No tenant waits">Jobs pass straight to the main queue as long as nobody else is waiting.</Empty>}
             />

@@ -1,5 +1,6 @@
 //! A column of a list.
 
+use crate::domain::words::duration;
 use serde_json::Value;
 
 /// The kind of a column's values.
@@ -47,7 +48,7 @@ impl Column {
         let value = item.pointer(self.pointer).unwrap_or(&Value::Null);
         match (self.kind, value, value.as_f64()) {
             (_, Value::Null, _) => "-".to_owned(),
-            (Kind::Duration, _, Some(ms)) => duration(ms),
+            (Kind::Duration, _, Some(ms)) => duration(ms.round() as i64),
             (Kind::Part, _, Some(part)) => format!("{:.1} %", part * 100.0),
             (_, Value::String(text), _) => printable(text),
             (_, Value::Bool(value), _) => if *value { "yes" } else { "no" }.to_owned(),
@@ -63,15 +64,6 @@ impl Column {
 /// Returns text without control characters, which a terminal would obey.
 fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
-fn duration(ms: f64) -> String {
-    match ms {
-        ms if ms < 1000.0 => format!("{ms:.0} ms"),
-        ms if ms < 120_000.0 => format!("{:.1} s", ms / 1e3),
-        ms if ms < 7_200_000.0 => format!("{:.0} min", ms / 6e4),
-        ms => format!("{:.1} h", ms / 3.6e6),
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use super::classes::{ClassCount, classes, unmatched};
 use super::configuration::Configuration;
 use super::shares::{Share, shares};
-use crate::cli::counted;
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
 use crate::domain::plan::TenantKey;
+use crate::domain::words::counted;
 use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, SidekiqTotals};
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail};

@@ -1,8 +1,9 @@
 //! `fairgate sidekiq release`.
 
 use crate::app::{self, ConnectionOptions};
-use crate::cli::{Settings, counted, site};
+use crate::cli::{Settings, site};
 use crate::config::{self, Config, MainQueueKind};
+use crate::domain::words::counted;
 use crate::main_queue::ImportSource;
 use crate::rules::Rulebook;
 use crate::sidekiq::{Releaser, Stock};

@@ -1,8 +1,9 @@
 //! Charts as inline SVG, without scripts. Colours are classes, which the page defines for light and
 //! dark.
 
-use super::format::{grouped, tenant, time};
+use super::format::{tenant, time};
 use crate::domain::simulation::{Report, TenantReport};
+use crate::domain::words::grouped;
 use std::fmt::Write;
 
 /// Maximum number of tenants in a chart: as many as there are colours.

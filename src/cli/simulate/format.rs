@@ -1,17 +1,6 @@
-//! Numbers as people read them.
+//! Shares, waits and weights as the tables and pages show them.
 
-/// Formats a number with separators: `12,345`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+use crate::domain::words::grouped;
 
 /// Formats a time given in milliseconds: `0.2 ms`, `35 ms`, `1.25 s`, `12.5 s`, `350 s`.
 pub(super) fn time(ms: f64) -> String {
@@ -63,7 +52,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_have_units() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         let times = [0.0, 0.25, 9.97, 35.4, 999.7, 1250.0, 12_540.0, 350_000.0].map(time);
         assert_eq!(times, ["0 ms", "0.2 ms", "10 ms", "35 ms", "1.00 s", "1.25 s", "12.5 s", "350 s"]);
         assert_eq!([Some(0.1254), Some(1.0), None].map(percent), ["12.5 %", "100.0 %", "–"]);

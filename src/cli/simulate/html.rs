@@ -3,9 +3,10 @@
 
 use super::chart::{MOST_SERIES, Ranges, charted, cumulative, escape, waits};
 use super::comparison::{Comparison, TENANT_VALUES, TOTAL_VALUES, change};
-use super::format::{grouped, percent, tenant, time, weight};
+use super::format::{percent, tenant, time, weight};
 use super::table::{MOST_ROWS, title, totals};
 use crate::domain::simulation::{Report, TenantReport};
+use crate::domain::words::grouped;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

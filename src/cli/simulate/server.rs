@@ -1,12 +1,13 @@
 //! `fairgate simulate --from-server`: recorded rounds of a server, promoted again with a change.
 
-use super::format::{grouped, percent, time, weight};
+use super::format::{percent, time, weight};
 use super::table::{Columns, MOST_ROWS};
-use crate::cli::counted;
 use crate::cli::server::{KeyFile, client};
 use crate::domain::names;
 use crate::domain::simulation::{Replay, ReplayChange, ReplayedWaits, replay};
 use crate::domain::tenant::Weight;
+use crate::domain::words::counted;
+use crate::domain::words::grouped;
 use anyhow::{Context, bail};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};

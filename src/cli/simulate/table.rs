@@ -1,8 +1,9 @@
 //! The report of a simulation as a table.
 
-use super::format::{grouped, index, percent, tenant, time, weight};
-use crate::cli::counted;
+use super::format::{index, percent, tenant, time, weight};
 use crate::domain::simulation::{Report, TenantReport, Totals};
+use crate::domain::words::counted;
+use crate::domain::words::grouped;
 use std::fmt::{self, Display, Formatter};
 
 /// Maximum number of tenants in a table. `--json` has all.

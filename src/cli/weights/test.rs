@@ -1,11 +1,12 @@
 //! `fairgate weights test`.
 
-use super::super::{Settings, counted};
+use super::super::Settings;
 use super::verdict::{Verdict, verdicts};
 use crate::clock::Clock;
 use crate::config::{Config, Secret};
 use crate::domain::plan::Rule;
 use crate::domain::tenant::TenantRule;
+use crate::domain::words::counted;
 use crate::weights::{Ask, AskedTenant, Doubt, Trial, client_builder};
 use anyhow::{Context, bail};
 use clap::Args;

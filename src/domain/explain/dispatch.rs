@@ -4,8 +4,9 @@ use super::check::{Check, CheckName, CheckState};
 use super::facts::{DispatchFacts, JobFacts, LimitFacts, PoolFacts, QueuePlace};
 use super::staging::slowed_check;
 use super::turn::{AssumedWeight, others_before};
-use super::words::{are, counted, duration, per_second};
+use super::words::are;
 use crate::domain::limit::LimitStrategy;
+use crate::domain::words::{counted, duration, per_second};
 
 /// A queue with ready jobs of which none was taken for this long counts as not served, in
 /// milliseconds.

@@ -5,8 +5,8 @@ use super::dispatch::jobs_before;
 use super::facts::{DispatchFacts, Dispatched, JobFacts, LimitFacts, QueuePlace, RateWindow, StagedPlace};
 use super::planner::PlannerFacts;
 use super::staging::promotions_before;
-use super::words::{counted, per_second};
 use crate::domain::plan::{Batch, Pace};
+use crate::domain::words::{counted, per_second};
 
 /// The event that is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The facts about a plan rule and its main queue, and the checks that concern the rule as a whole.
 
 use super::check::{Check, CheckName, CheckState};
-use super::words::{are, counted, duration};
+use super::words::are;
 use crate::domain::plan::{Closed, Gate, Rule};
+use crate::domain::words::{counted, duration};
 
 /// Time by which a due round may be late before its planner counts as dead, in milliseconds. It is
 /// longer than any check of a process that plans.

@@ -4,10 +4,10 @@ use super::check::{Check, CheckName, CheckState};
 use super::facts::{JobFacts, StagedPlace, TenantThrottle};
 use super::planner::{MainQueueFacts, PlannerFacts, planned, reachable};
 use super::turn::{AssumedWeight, others_before};
-use super::words::{counted, duration};
 use crate::domain::fairness::wait_bound;
 use crate::domain::plan::{Batch, Closed};
 use crate::domain::tenant::Weight;
+use crate::domain::words::{counted, duration};
 
 /// The number of promotions before a staged job, as far as it can be estimated.
 pub(super) fn promotions_before(place: &StagedPlace) -> Option<u64> {

@@ -6,8 +6,8 @@ use super::eta::{Eta, estimate};
 use super::facts::JobFacts;
 use super::planner::PlannerFacts;
 use super::staging::{self, promotions_before};
-use super::words::duration;
 use crate::domain::job::State;
+use crate::domain::words::duration;
 
 /// The explanation of a waiting job.
 #[derive(Clone, Debug, PartialEq)]

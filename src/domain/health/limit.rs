@@ -1,7 +1,7 @@
 //! Findings about a rate limit.
 
-use super::words::{count, duration};
 use super::{Finding, SubjectKind, Urgency};
+use crate::domain::words::{counted, duration};
 
 /// The figures of a limit. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +27,8 @@ impl LimitFacts {
         if self.waiting == 0 || full.is_none() && self.free_at <= self.now {
             return Vec::new();
         }
-        let wait = count(self.waiting, "job");
-        let left = |until: i64| duration(u64::try_from(until - self.now).unwrap_or(0));
+        let wait = counted(self.waiting, "job");
+        let left = |until: i64| duration(until - self.now);
         let (urgency, code, sentence, next_step) = if self.concurrency == Some(0) {
             let next = "raise its concurrency; 0 lets nothing run";
             (Urgency::Warning, "limit_zero", format!("concurrency is 0; {wait} wait"), next)

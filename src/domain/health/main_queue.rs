@@ -1,7 +1,7 @@
 //! Findings about a main queue in another system.
 
-use super::words::count;
 use super::{Finding, SubjectKind, Urgency};
+use crate::domain::words::counted;
 
 /// The state of a rule's main queue.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,8 +25,8 @@ impl MainQueueFacts {
                 .sentence(format!(
                     "rule {:?} cannot promote: {trouble}; {} staged, {} under way",
                     self.rule,
-                    count(self.staged, "job"),
-                    count(self.undelivered, "job")
+                    counted(self.staged, "job"),
+                    counted(self.undelivered, "job")
                 ))
                 .next_step("check that the main queue is running and reachable: `fairgate doctor` looks at it")
                 .with("staged_jobs", self.staged as f64)

@@ -8,7 +8,6 @@ mod queue;
 mod report;
 mod rule;
 mod webhook;
-mod words;
 
 pub use limit::LimitFacts;
 pub use main_queue::MainQueueFacts;

@@ -1,7 +1,7 @@
 //! Findings about one of fairgate's own queues.
 
-use super::words::{count, duration};
 use super::{Finding, SubjectKind, Urgency};
+use crate::domain::words::{counted, duration};
 
 /// Age of the oldest runnable job from which a queue without fetches is reported.
 const LONG_WAIT_MS: u64 = 60_000;
@@ -39,10 +39,10 @@ impl QueueFacts {
 
     fn paused(&self) -> Option<Finding> {
         let since = self.paused_since.filter(|_| self.available > 0)?;
-        let paused = duration(u64::try_from(self.now - since).unwrap_or(0));
+        let paused = duration(self.now - since);
         Some(
             self.finding(Urgency::Warning, "queue_paused")
-                .sentence(format!("paused for {paused}; {} wait", count(self.available, "job")))
+                .sentence(format!("paused for {paused}; {} wait", counted(self.available, "job")))
                 .next_step(format!("resume it: POST /ojs/v1/queues/{}/resume", self.name))
                 .since(Some(since)),
         )
@@ -62,8 +62,8 @@ impl QueueFacts {
             self.finding(Urgency::Critical, "queue_not_fetched")
                 .sentence(format!(
                     "{sentence}: no job was taken in the last minute, {} wait, the oldest for {}, {} active",
-                    count(self.available, "job"),
-                    duration(age),
+                    counted(self.available, "job"),
+                    duration(age as i64),
                     self.active
                 ))
                 .next_step(next_step)
@@ -79,7 +79,7 @@ impl QueueFacts {
             self.finding(Urgency::Warning, "jobs_fail")
                 .sentence(format!(
                     "{discarded} of {} that ended in the last minute failed for good",
-                    count(ended, "job")
+                    counted(ended, "job")
                 ))
                 .next_step("look at the errors of the last discarded jobs, and retry them once the cause is gone")
                 .with("ended_per_minute", ended as f64)

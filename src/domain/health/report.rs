@@ -1,8 +1,8 @@
 //! All findings together, as text and as Markdown.
 
-use super::words::{count, duration};
 use super::{Finding, Urgency};
 use crate::domain::time::rfc3339;
+use crate::domain::words::{counted, duration};
 use std::fmt::Write;
 
 /// The numbers of things that were examined.
@@ -42,9 +42,9 @@ impl HealthReport {
         let Checked { rules, queues, limits, is_truncated } = self.checked;
         let examined = format!(
             "{}, {} and {} examined{}",
-            count(rules as u64, "rule"),
-            count(queues as u64, "queue"),
-            count(limits as u64, "limit"),
+            counted(rules as u64, "rule"),
+            counted(queues as u64, "queue"),
+            counted(limits as u64, "limit"),
             if is_truncated { ", not all" } else { "" }
         );
         if self.findings.is_empty() {
@@ -57,13 +57,13 @@ impl HealthReport {
             .iter()
             .map(|(urgency, noun)| (of(*urgency), noun))
             .filter(|(number, _)| *number > 0)
-            .map(|(number, noun)| count(number, noun))
+            .map(|(number, noun)| counted(number, noun))
             .collect();
         format!("{}; {examined}", parts.join(", "))
     }
 
     fn since(&self, finding: &Finding) -> String {
-        let lasting = |since: i64| duration(u64::try_from(self.now - since).unwrap_or(0));
+        let lasting = |since: i64| duration(self.now - since);
         finding.since.map_or(String::new(), |since| format!(" (for {})", lasting(since)))
     }
 

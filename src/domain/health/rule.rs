@@ -1,8 +1,8 @@
 //! Findings about a plan rule.
 
-use super::words::{count, duration, rate};
 use super::{Finding, SubjectKind, Urgency};
 use crate::domain::plan::Closed;
+use crate::domain::words::{counted, duration, per_second};
 
 /// Backlog, in milliseconds of work, from which a rule with an open gate gets a notice.
 const LONG_BACKLOG_MS: f64 = 300_000.0;
@@ -54,9 +54,9 @@ impl RuleFacts {
     fn waiting(&self) -> String {
         format!(
             "{} of {} wait, the oldest for {}",
-            count(self.staged, "job"),
-            count(self.tenants, "tenant"),
-            duration(self.oldest_age)
+            counted(self.staged, "job"),
+            counted(self.tenants, "tenant"),
+            duration(self.oldest_age as i64)
         )
     }
 
@@ -72,9 +72,7 @@ impl RuleFacts {
     }
 
     fn closed_gate(&self) -> Option<Finding> {
-        let lasting = self
-            .closed_since
-            .map_or(String::new(), |since| format!(" for {}", duration(u64::try_from(self.now - since).unwrap_or(0))));
+        let lasting = self.closed_since.map_or(String::new(), |since| format!(" for {}", duration(self.now - since)));
         let (urgency, code, sentence, next_step) = match self.closed? {
             Closed::Paused => {
                 return Some(
@@ -88,8 +86,8 @@ impl RuleFacts {
                 "gate_closed_no_workers",
                 format!(
                     "gate closed{lasting}; latency {} exceeds {} and workers take no jobs",
-                    duration(self.latency),
-                    duration(self.latency_threshold)
+                    duration(self.latency as i64),
+                    duration(self.latency_threshold as i64)
                 ),
                 "check that workers of the main queue are running and fetch from it",
             ),
@@ -98,9 +96,9 @@ impl RuleFacts {
                 "gate_closed_latency",
                 format!(
                     "gate closed{lasting}; latency {} exceeds {} at {}; workers are the bottleneck",
-                    duration(self.latency),
-                    duration(self.latency_threshold),
-                    rate(self.drain_per_second)
+                    duration(self.latency as i64),
+                    duration(self.latency_threshold as i64),
+                    per_second(self.drain_per_second)
                 ),
                 "add workers or raise latency_threshold",
             ),
@@ -109,7 +107,7 @@ impl RuleFacts {
                 "gate_closed_depth",
                 format!(
                     "gate closed{lasting}; the main queue holds {}, and max_depth is {}",
-                    count(self.depth, "job"),
+                    counted(self.depth, "job"),
                     self.max_depth
                 ),
                 "add workers or raise max_depth",
@@ -165,8 +163,8 @@ impl RuleFacts {
             self.finding(Urgency::Notice, "long_backlog")
                 .sentence(format!(
                     "workers need {} for the backlog at {}; {}",
-                    duration(backlog_ms as u64),
-                    rate(self.drain_per_second),
+                    duration(backlog_ms as i64),
+                    per_second(self.drain_per_second),
                     self.waiting()
                 ))
                 .next_step("add workers if that is too long; other tenants keep their turns meanwhile")
@@ -206,7 +204,7 @@ mod tests {
         let [finding] = &closed.findings()[..] else { panic!("one finding") };
         assert_eq!(
             finding.sentence,
-            "gate closed for 4 min; latency 92 s exceeds 60 s at 3.0 jobs/s; workers are the bottleneck; 1,200 jobs of 3 \
+            "gate closed for 4 min; latency 92 s exceeds 60 s at 3.00/s; workers are the bottleneck; 1,200 jobs of 3 \
              tenants wait, the oldest for 5 min"
         );
         assert_eq!(finding.next_step, "add workers or raise latency_threshold");

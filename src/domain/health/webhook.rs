@@ -1,7 +1,7 @@
 //! Findings about the weights webhook of a rule.
 
-use super::words::duration;
 use super::{Finding, SubjectKind, Urgency};
+use crate::domain::words::duration;
 
 /// The state of a webhook at the end of the last round. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +29,10 @@ impl WebhookFacts {
         let urgency = if self.fallback.as_deref() == Some("hold") { Urgency::Critical } else { Urgency::Warning };
         vec![
             Finding::new(SubjectKind::Webhook, &self.rule, urgency, "webhook_failing")
-                .sentence(format!("the weights webhook has failed for {}: {error}; {instead}", duration(failing)))
+                .sentence(format!(
+                    "the weights webhook has failed for {}: {error}; {instead}",
+                    duration(failing as i64)
+                ))
                 .next_step(format!("run `fairgate weights test {}`, and look at the logs of the endpoint", self.rule))
                 .since(Some(since))
                 .with("failing_ms", failing as f64),

@@ -30,6 +30,7 @@ async fn start() -> TestApp {
     }
     app.client.enqueue(json!({"type": "call.api", "args": [], "rate_limit": {"key": "api", "concurrency": 3}})).await;
     app.client.fetch("default", 1).await;
+    app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await.expect(200);
     app
 }
 
@@ -44,7 +45,7 @@ async fn each_list_has_the_figures_of_the_server() {
     let queues = rows(&run(&app, &["queues"]).await);
     assert_eq!(queues[1][..5], ["default", "active", "0", "0", "1"], "{queues:?}");
     assert_eq!(rows(&run(&app, &["limits"]).await)[1][..3], ["api", "1", "3"]);
-    assert_eq!(rows(&run(&app, &["workers"]).await)[0][0], "WORKER");
+    assert_eq!(rows(&run(&app, &["workers"]).await)[1][..2], ["w1", "running"]);
     assert_eq!(rows(&run(&app, &["tenants"]).await).len(), 3, "a header and two tenants");
     let active = rows(&run(&app, &["jobs", "--state", "active"]).await);
     assert_eq!(active.len(), 2);
@@ -68,7 +69,7 @@ async fn errors_of_the_server_are_shown() {
     let output = run(&app, &["planner", "nothing/here"]).await;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(error.contains("/admin/planner/nothing%2Fhere/tenants: HTTP 404"), "{error}");
+    assert!(error.contains("/planner/nothing%2Fhere/tenants?") && error.contains("HTTP 404: No plan rule"), "{error}");
     assert_eq!(run(&app, &["queues", "--limit", "0"]).await.status.code(), Some(64));
 }
 

@@ -114,10 +114,10 @@ fn headers() -> Vec<Row> {
 fn paths() -> Vec<Row> {
     let mut rows = Vec::new();
     for (method, path) in [
-        ("GET", "/"),
-        ("ASSERT", "/"),
-        ("push", "/"),
-        ("fetch", "/"),
+        ("GET", "/nowhere"),
+        ("ASSERT", "/nowhere"),
+        ("push", "/nowhere"),
+        ("fetch", "/nowhere"),
         ("OPTIONS", "*"),
         ("CONNECT", "fairgate:80"),
         ("GET", "/ojs"),
