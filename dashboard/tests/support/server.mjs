@@ -44,10 +44,8 @@ export async function start({ keys = false, settings = "" } = {}) {
   const config = join(folder, "fairgate.toml");
   await writeFile(config, settings + CONFIG + (keys ? WITH_KEYS : ""));
   const environment = Object.fromEntries(Object.entries(KEYS).map(([name, key]) => [`TEST_KEY_${name.toUpperCase()}`, key]));
-  // A setting of the shell would change what the tests see.
-  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("FAIRGATE_")));
   const child = spawn(BINARY, ["serve", "--config", config, "--listen", "127.0.0.1:0", "--data-dir", join(folder, "redis")], {
-    env: { ...inherited, ...environment },
+    env: { ...inherited(), ...environment },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -62,6 +60,29 @@ export async function start({ keys = false, settings = "" } = {}) {
     },
   };
   return server;
+}
+
+/** The environment without settings of the shell, which would change what the tests see. */
+const inherited = () => Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("FAIRGATE_")));
+
+/** Starts `fairgate demo`: tenants, workers and a webhook around a server. */
+export async function startDemo() {
+  const child = spawn(BINARY, ["demo", "--listen", "127.0.0.1:0"], { env: inherited(), stdio: ["pipe", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const url = await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`the demo ended with ${code}`)));
+    createInterface({ input: child.stderr }).on("line", (line) => /^\s+http/.test(line) && resolve(line.trim()));
+  });
+  return {
+    url,
+    call: (method, path, body) => call(url, null, method, path, body),
+    pressEnter: () => child.stdin.write("\n"),
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
 }
 
 function ready(child) {

@@ -16,7 +16,7 @@ pub struct HealthReport {
     pub summary: String,
     pub generated_at: Timestamp,
     pub checked: Checked,
-    /// What needs attention, most urgent first. Things without fresh figures have no findings.
+    /// Findings, most urgent first. Things without fresh figures have no findings.
     pub findings: Vec<Finding>,
 }
 
@@ -39,7 +39,7 @@ pub struct Finding {
     /// Identifier of the problem, for programs.
     pub code: &'static str,
     pub subject: Subject,
-    /// What is wrong, with the figures that show it.
+    /// The problem, with the figures that show it.
     pub sentence: String,
     pub next_step: String,
     /// Time since when it is so, if known.

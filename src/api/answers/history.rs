@@ -14,7 +14,7 @@ pub struct History {
     pub samples: Vec<Sample>,
 }
 
-/// What happened within an interval, and how things stood at its end.
+/// Activity within an interval, and the state at its end.
 #[derive(Serialize, JsonSchema)]
 pub struct Sample {
     /// Start of the interval.
@@ -85,7 +85,7 @@ impl Sample {
     fn of(sample: &HistorySample, before: Option<&HistorySample>) -> Sample {
         let before = before.filter(|before| before.at + INTERVAL_MS == sample.at);
         let rule = |(name, rule): (&String, &store::RuleSample)| {
-            // The total begins anew if the rule was removed and added again.
+            // The total starts at zero if the rule was removed and added again.
             let earlier = before.and_then(|before| before.rules.get(name)).map(|before| before.promoted_total);
             let promoted = earlier.and_then(|earlier| rule.promoted_total.checked_sub(earlier));
             let store::RuleSample { staged, depth, latency_ms, gate_open, .. } = *rule;

@@ -65,7 +65,7 @@ pub(super) fn workflow() -> Value {
     ]})
 }
 
-/// The text that tells what runs and what to try.
+/// Returns the text that introduces the demo: the tenants, and things to try.
 pub(super) fn introduction(url: &str) -> String {
     let quiet = QUIET.len();
     let seconds = FLOOD_EVERY.as_secs();

@@ -71,7 +71,7 @@ pub struct Finding {
     pub urgency: Urgency,
     /// Identifier of the problem, which does not change between versions.
     pub code: &'static str,
-    /// What is wrong, with the figures that show it.
+    /// The problem, with the figures that show it.
     pub sentence: String,
     pub next_step: String,
     /// Time since when it is so, in milliseconds, if known.

@@ -16,7 +16,7 @@ const MS_A_MINUTE: i64 = 60_000;
 /// The name under which buckets keep the activity of all tenants.
 const ALL: &str = "*";
 
-/// What happened within an interval, and how things stood at its end.
+/// Activity within an interval, and the state at its end.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct HistorySample {
     /// Start of the interval in milliseconds.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const MINUTE: i64 = 60_000;
 
-/// Adds a rule for types that begin with `report.`, which runs no round by itself.
+/// Adds a rule for types that begin with `report.`, whose rounds only the test runs.
 async fn put_rule(app: &TestApp, more: Value) {
     let mut rule = json!({"types": ["report.*"], "queue": "reports", "enqueue_jobs": 5, "enqueue_interval": "1h",
         "strict_interval": true, "tenant_key": "meta.tenant_id"});

@@ -35,7 +35,7 @@ fn is_unconfirmed(answer: &Answer) {
 
 async fn replica_of(primary: &Server) -> Server {
     let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).up().await;
-    eventually("the replica is in sync", async || primary.cli(&["INFO", "replication"]).contains("state=online")).await;
+    replica.replicates(primary).await;
     replica
 }
 

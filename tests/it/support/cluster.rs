@@ -35,8 +35,7 @@ impl Cluster {
         add.args(["--cluster", "add-node"]).args([&replica, primary].map(|node| format!("127.0.0.1:{}", node.port)));
         let added = add.args(["--cluster-slave", "--cluster-master-id", &id(primary)]).output().unwrap();
         assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stdout));
-        eventually("the replica is in sync", async || primary.cli(&["INFO", "replication"]).contains("state=online"))
-            .await;
+        replica.replicates(primary).await;
         replica
     }
 

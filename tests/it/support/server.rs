@@ -63,6 +63,16 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Waits until this server, a replica, has loaded the data of its primary. The primary counts a
+    /// replica as online that is still loading and confirms nothing yet.
+    pub async fn replicates(&self, primary: &Server) {
+        eventually("the replica has loaded the data", async || {
+            self.cli(&["INFO", "replication"]).contains("master_link_status:up")
+                && primary.cli(&["INFO", "replication"]).contains("state=online")
+        })
+        .await;
+    }
+
     /// Sends SIGSTOP: it keeps its connections and does not respond.
     pub fn freeze(&self) {
         self.signal(Signal::SIGSTOP);
