@@ -16,36 +16,41 @@ enum Kind {
 
 /// A column: its title, and the JSON pointer to its value within an item.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    pub(super) title: &'static str,
+pub(in crate::cli) struct Column {
+    pub(in crate::cli) title: &'static str,
     pointer: &'static str,
     kind: Kind,
 }
 
 impl Column {
-    pub(super) const fn text(title: &'static str, pointer: &'static str) -> Column {
+    pub(in crate::cli) const fn text(title: &'static str, pointer: &'static str) -> Column {
         Column { title, pointer, kind: Kind::Text }
     }
 
-    pub(super) const fn number(title: &'static str, pointer: &'static str) -> Column {
+    pub(in crate::cli) const fn number(title: &'static str, pointer: &'static str) -> Column {
         Column { title, pointer, kind: Kind::Number }
     }
 
-    pub(super) const fn duration(title: &'static str, pointer: &'static str) -> Column {
+    pub(in crate::cli) const fn duration(title: &'static str, pointer: &'static str) -> Column {
         Column { title, pointer, kind: Kind::Duration }
     }
 
-    pub(super) const fn part(title: &'static str, pointer: &'static str) -> Column {
+    pub(in crate::cli) const fn part(title: &'static str, pointer: &'static str) -> Column {
         Column { title, pointer, kind: Kind::Part }
     }
 
-    pub(super) fn is_number(&self) -> bool {
+    pub(in crate::cli) fn is_number(&self) -> bool {
         self.kind != Kind::Text
     }
 
+    /// Returns the value of the column for an item; null if it has none.
+    pub(in crate::cli) fn find<'a>(&self, item: &'a Value) -> &'a Value {
+        item.pointer(self.pointer).unwrap_or(&Value::Null)
+    }
+
     /// Returns the text of the column for an item; `-` if it has no such value.
-    pub(super) fn value(&self, item: &Value) -> String {
-        let value = item.pointer(self.pointer).unwrap_or(&Value::Null);
+    pub(in crate::cli) fn value(&self, item: &Value) -> String {
+        let value = self.find(item);
         match (self.kind, value, value.as_f64()) {
             (_, Value::Null, _) => "-".to_owned(),
             (Kind::Duration, _, Some(ms)) => duration(ms.round() as i64),
@@ -62,7 +67,7 @@ impl Column {
 }
 
 /// Returns text without control characters, which a terminal would obey.
-fn printable(text: &str) -> String {
+pub(in crate::cli) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 

@@ -1,6 +1,7 @@
 //! `fairgate jobs`, `queues`, `tenants`, `limits`, `workers` and `planner`: lists of a running server.
 
-mod column;
+pub(super) mod column;
+pub(super) mod columns;
 mod commands;
 
 pub(super) use commands::{Jobs, Limits, Planner, Queues, Tenants, Workers};
