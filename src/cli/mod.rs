@@ -16,6 +16,7 @@ mod server;
 mod sidekiq;
 mod simulate;
 mod site;
+mod top;
 mod weights;
 
 use crate::config::{self, Flag, Sources};
@@ -50,6 +51,7 @@ Examples:
   fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
   fairgate report                                    show what needs attention on a running server
+  fairgate top                                       watch rules, tenants and queues in the terminal
   fairgate queues --json                             list queues, tenants, jobs, limits, workers, planner
   fairgate doctor                                    check Redis, job counts and main queues
   fairgate explain ID                                explain why a job waits
@@ -77,6 +79,7 @@ enum Command {
     Planner(lists::Planner),
     Ready(ready::Ready),
     Report(report::Report),
+    Top(top::Top),
     Check(check::Check),
     Doctor(doctor::Doctor),
     Debug(debug::Debug),
@@ -172,6 +175,7 @@ pub fn run() -> ExitCode {
         Command::Planner(command) => command.run(),
         Command::Ready(command) => command.run(),
         Command::Report(command) => command.run(),
+        Command::Top(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Debug(command) => command.run(),

@@ -143,6 +143,9 @@ fn only_the_store_knows_redis() {
     for module in LAYERS.iter().filter(|module| !["api", "cli", "app"].contains(module)) {
         forbid(module, &["axum", "clap"]);
     }
+    for module in LAYERS.iter().filter(|module| **module != "cli") {
+        forbid(module, &["ratatui", "crossterm"]);
+    }
 }
 
 #[test]

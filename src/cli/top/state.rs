@@ -22,7 +22,7 @@ pub(super) enum Event {
     Acted(Action, Result<(), Failure>),
 }
 
-/// What the caller has to do after an event.
+/// A request to the caller that follows from an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Nothing,

@@ -5,12 +5,12 @@ use super::rows::{Row, Rows};
 use super::state::{HELP, Mode, State};
 use super::tab::{Tab, Tone};
 use crate::cli::lists::column::{Column, printable};
+use crate::domain::words::duration;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap};
-use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -91,7 +91,10 @@ impl Screen<'_> {
             parts.push(Span::raw(format!("{} UTC", health.time)));
         }
         if let Some(age) = state.age(self.now_ms).filter(|_| state.is_stale(self.now_ms)) {
-            parts.push(Span::styled(format!("{} old", rough(age)), self.look.tone(Tone::Warning)));
+            parts.push(Span::styled(
+                format!("{} old", duration(age.as_secs() as i64 * 1000)),
+                self.look.tone(Tone::Warning),
+            ));
         }
         if state.is_paused {
             parts.push(Span::styled("not refreshing", Style::new().add_modifier(Modifier::BOLD)));
@@ -248,14 +251,6 @@ fn number(rows: &Rows) -> String {
         _ if shown == 0 => String::new(),
         total if total == shown => format!("{} of {shown}", rows.position() + 1),
         total => format!("{} of {shown} shown, {total} in all", rows.position() + 1),
-    }
-}
-
-/// Returns an age in seconds or minutes.
-fn rough(age: Duration) -> String {
-    match age.as_secs() {
-        seconds if seconds < 120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
     }
 }
 

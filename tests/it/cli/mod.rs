@@ -8,4 +8,5 @@ mod explain;
 mod lists;
 mod simulate;
 mod start;
+mod top;
 mod weights;

@@ -12,6 +12,7 @@ mod process;
 mod random;
 mod redis;
 pub mod server;
+mod terminal;
 pub mod wire;
 mod workers;
 
@@ -24,6 +25,7 @@ pub use monitor::Monitor;
 pub use process::{Process, free_address};
 pub use random::Random;
 pub use redis::{ServerVersion, TestRedis};
+pub use terminal::Terminal;
 pub use workers::{Flood, Workers};
 
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn rule(name: &str, staged: u64) -> Value {
     json!({
@@ -77,9 +78,9 @@ fn the_screen_shows_the_server_its_verdict_and_the_rows() {
             "08:00:00 UTC  http://127.0.0.1:8080",
             "warning: 1 warning; 2 rules, 3 queues and 0 limits examined",
             " 1 Rules  2 Tenants  3 Queues  4 Limits  5 Workers",
-            "RULE     STATE     STAGED   TENANTS   OLDEST  OPEN   CLOSED BY    LATENCY     OF   DEPTH   JOBS/S   PROMOTED",
-            "reports  running     1200         3    4.2 s  no     latency       120 ms  5.0 s       7     12.5        900",
-            "mail     running        3         3    4.2 s  yes    -             120 ms  5.0 s       7     12.5        900",
+            "RULE     STATE     STAGED   TENANTS   OLDEST  OPEN   CLOSED BY    LATENCY   OF   DEPTH   JOBS/S   PROMOTED",
+            "reports  running     1200         3    4.2 s  no     latency       120 ms  5 s       7     12.5        900",
+            "mail     running        3         3    4.2 s  yes    -             120 ms  5 s       7     12.5        900",
             "",
             "? keys  q quit                                                                                                    1 of 2",
         ]
@@ -158,7 +159,7 @@ fn a_paused_screen_says_so_with_its_age() {
     let mut state = state();
     press(&mut state, " ");
     let shown = lines(draw_at(&state, 150_000, 100, 10).backend().buffer());
-    assert_eq!(shown[0], "08:00:00 UTC  2 min old  not refreshing  http://127.0.0.1:8080");
+    assert_eq!(shown[0], "08:00:00 UTC  2 min 30 s old  not refreshing  http://127.0.0.1:8080");
 }
 
 #[test]
