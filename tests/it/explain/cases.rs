@@ -29,7 +29,7 @@ async fn a_closed_gate_shows_its_latency_and_threshold() {
     assert_eq!(gate["since"], "2027-01-15T08:00:05.000Z");
     assert_eq!(
         shown.text_at("/summary"),
-        "The gate is closed: the oldest job of queue q has waited for 1 min 0 s, and the threshold is 5.0 s."
+        "The gate is closed: the oldest job of queue q has waited for 60 s, and the threshold is 5 s."
     );
 }
 
@@ -176,7 +176,7 @@ async fn a_scheduled_job_says_when_it_is_due() {
     let id = app.client.enqueue(json!({"type": "a.b", "args": [], "scheduled_at": "2027-01-15T09:00:00Z"})).await;
     assert_eq!(binding(&app.client, &id).await, "schedule");
     let shown = explain(&app.client, &id).await;
-    assert_eq!(shown.text_at("/summary"), "The job is scheduled; it is available in 1 h 0 min.");
+    assert_eq!(shown.text_at("/summary"), "The job is scheduled; it is available in 1 h.");
     assert_eq!((shown.at("/eta/seconds"), shown.text_at("/eta/of")), (&json!(3600.0), "start"));
     assert_eq!(shown.text_at("/eta/basis"), "the time for which it is scheduled");
 }
@@ -199,7 +199,7 @@ async fn the_planner_lock_of_a_dead_process_names_its_holder() {
     let shown = explain(&app.client, &id).await;
     let summary = shown.text_at("/summary");
     assert!(
-        summary.starts_with("host-7:311 holds the planner lock of rule r and has not renewed it for 40."),
+        summary.starts_with("host-7:311 holds the planner lock of rule r and has not renewed it for 40"),
         "{summary}"
     );
     assert_eq!(check(&shown, "planner")["figures"]["lock_holder"], "host-7:311");

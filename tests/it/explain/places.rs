@@ -82,7 +82,7 @@ async fn a_queue_from_which_nobody_fetches_is_named() {
     let shown = explain(&app.client, &ids[1]).await;
     assert_eq!(
         shown.text_at("/summary"),
-        "No worker has taken a job from queue q for 12.0 s; it has 2 ready and 0 active jobs."
+        "No worker has taken a job from queue q for 12 s; it has 2 ready and 0 active jobs."
     );
     assert_eq!(shown.at("/eta"), &Value::Null);
     app.client.fetch("q", 1).await;
