@@ -352,7 +352,7 @@ async fn many_tenants_and_priorities_go_back_in_order() {
     app.app.shut_down().await;
     assert_eq!(
         released(&redis, "staging_queue = \"stage\"", &[]).await,
-        "released 1500 jobs of rule r to queue stage\n"
+        "released 1,500 jobs of rule r to queue stage\n"
     );
     let jids: Vec<Value> = waiting(&redis, "queue:stage").await.iter().map(|payload| payload["jid"].clone()).collect();
     assert_eq!(jids, (0..1500).map(|n| json!(n)).collect::<Vec<_>>());
