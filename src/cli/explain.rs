@@ -1,7 +1,7 @@
 //! `fairgate explain`.
 
 use super::server::{Server, segment};
-use crate::domain::words::counted;
+use crate::domain::words::{counted, grouped};
 use clap::Args;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
@@ -65,7 +65,7 @@ impl Shown<'_> {
         let about = if is_estimate { "about " } else { "" };
         Some(match (self.text("/position/in")?, before) {
             ("staging", Some(before)) => {
-                format!("{about}{} before it, {of_tenant} of its own tenant", counted(before, "promotion"))
+                format!("{about}{} before it, {} of its own tenant", counted(before, "promotion"), grouped(of_tenant))
             }
             ("staging", None) => format!("{} of its own tenant before it in staging", counted(of_tenant, "job")),
             (_, before) => format!("{about}{} before it in the queue", counted(before.unwrap_or(0), "job")),

@@ -7,7 +7,7 @@ use super::turn::{AssumedWeight, others_before};
 use crate::domain::fairness::wait_bound;
 use crate::domain::plan::{Batch, Closed};
 use crate::domain::tenant::Weight;
-use crate::domain::words::{counted, duration};
+use crate::domain::words::{counted, duration, grouped};
 
 /// The number of promotions before a staged job, as far as it can be estimated.
 pub(super) fn promotions_before(place: &StagedPlace) -> Option<u64> {
@@ -208,7 +208,7 @@ fn turn(job: &JobFacts, planner: &PlannerFacts<'_>, place: &StagedPlace, queue: 
                 "About {} {} before it in fair order, {} of its own tenant.",
                 counted(before, "promotion"),
                 if before == 1 { "comes" } else { "come" },
-                place.of_tenant
+                grouped(place.of_tenant)
             ),
         ),
     };
