@@ -1,6 +1,6 @@
 //! Gathers the figures of the health report from the planner and the store.
 
-use crate::domain::health::{Checked, Finding, HealthReport, LimitFacts, QueueFacts};
+use crate::domain::health::{Checked, Finding, HealthReport, LimitHealth, QueueHealth};
 use crate::domain::job::State;
 use crate::planner::{RuleStats, RunnerRegistry};
 use crate::store::{Error, Store};
@@ -27,9 +27,9 @@ async fn rules(registry: &RunnerRegistry, checked: &mut Checked) -> Result<Vec<F
     for name in names.into_iter().take(MOST_RULES) {
         let Some(stats) = RuleStats::read(registry, name).await? else { continue };
         checked.rules += 1;
-        findings.extend(stats.rule_facts().findings());
-        findings.extend(stats.webhook_facts().findings());
-        findings.extend(stats.main_queue_facts().findings());
+        findings.extend(stats.rule_health().findings());
+        findings.extend(stats.webhook_health().findings());
+        findings.extend(stats.main_queue_health().findings());
     }
     Ok(findings)
 }
@@ -44,7 +44,7 @@ async fn queues(store: &Store, now: i64, checked: &mut Checked) -> Result<Vec<Fi
         let stats = store.queue_stats(name).await?;
         let ended = ended.as_ref().and_then(|ended| ended.get(place));
         let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
-        let facts = QueueFacts {
+        let facts = QueueHealth {
             name: (*name).to_owned(),
             now,
             paused_since: paused.get(*name).copied(),
@@ -65,7 +65,7 @@ async fn limits(store: &Store, checked: &mut Checked) -> Result<Vec<Finding>, Er
     let (total, limits) = store.limits(0, MOST_LIMITS).await?;
     checked.is_truncated |= total > limits.len() as u64;
     checked.limits = limits.len();
-    let facts = limits.iter().map(|limit| LimitFacts {
+    let facts = limits.iter().map(|limit| LimitHealth {
         key: limit.key.to_string(),
         now: limit.now,
         concurrency: limit.quota.concurrency.map(u64::from),

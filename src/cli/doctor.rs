@@ -3,7 +3,7 @@
 use super::{Settings, main_queues, site};
 use crate::config::Config;
 use crate::domain::words::counted;
-use crate::store::{Address, Audit, AuditMode, Difference, HealthFinding, HealthReport, Severity};
+use crate::store::{Address, Audit, AuditMode, CheckFinding, Difference, ServerChecks, Severity};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ impl Doctor {
         let (address, _private) = site::address(&config)?;
         let runtime = super::runtime()?;
         let inspection =
-            runtime.block_on(HealthReport::of(&address, &store.namespace, store.call_timeout, store.wait_replicas));
+            runtime.block_on(ServerChecks::of(&address, &store.namespace, store.call_timeout, store.wait_replicas));
         inspection.findings.iter().for_each(show);
         let mut is_fine = inspection.is_usable();
         if is_fine {
@@ -61,7 +61,7 @@ impl Doctor {
     }
 }
 
-fn show(finding: &HealthFinding) {
+fn show(finding: &CheckFinding) {
     let mark = match finding.severity {
         Severity::Good => "  ok ",
         Severity::Warning => "warn ",

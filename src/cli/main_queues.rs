@@ -6,7 +6,7 @@ use crate::config::{self, Config, MainQueue, MainQueueKind};
 use crate::domain::job::id;
 use crate::domain::words::counted;
 use crate::remote::{ErrorKind, Manifest, Remote};
-use crate::store::{Address, HealthFinding, Severity, Sidekiq, SidekiqProcess};
+use crate::store::{Address, CheckFinding, Severity, Sidekiq, SidekiqProcess};
 use crate::telemetry::StoreMetrics;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ const TOLERATED_SKEW_MS: i64 = 3_000;
 const WANTED_LEVEL: u64 = 4;
 
 /// Checks all main queues. Returns a heading and the findings for each.
-pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<HealthFinding>)> {
+pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<CheckFinding>)> {
     let mut found = Vec::new();
     for MainQueue { name, kind } in &config.main_queues {
         let (heading, findings) = match kind {
@@ -46,19 +46,19 @@ pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<He
     found
 }
 
-fn good(what: impl Into<String>) -> HealthFinding {
-    HealthFinding { severity: Severity::Good, what: what.into(), advice: None }
+fn good(what: impl Into<String>) -> CheckFinding {
+    CheckFinding { severity: Severity::Good, what: what.into(), advice: None }
 }
 
-fn warning(what: impl Into<String>, advice: &str) -> HealthFinding {
-    HealthFinding { severity: Severity::Warning, what: what.into(), advice: Some(advice.to_owned()) }
+fn warning(what: impl Into<String>, advice: &str) -> CheckFinding {
+    CheckFinding { severity: Severity::Warning, what: what.into(), advice: Some(advice.to_owned()) }
 }
 
-fn bad(what: impl Into<String>, advice: &str) -> HealthFinding {
-    HealthFinding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
+fn bad(what: impl Into<String>, advice: &str) -> CheckFinding {
+    CheckFinding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
 }
 
-async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<HealthFinding> {
+async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<CheckFinding> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let look = async {
         let sidekiq =
@@ -82,7 +82,7 @@ async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Hea
 }
 
 /// Warns about processes that read the staging queue, which only fairgate should read.
-fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<HealthFinding> {
+fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<CheckFinding> {
     let reads = |process: &&SidekiqProcess| process.queues.iter().any(|own| own == queue);
     let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
     let advice = "its workers bypass fairness; remove the queue from its configuration";
@@ -90,7 +90,7 @@ fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<HealthFi
     (!readers.is_empty()).then(|| warning(what, advice))
 }
 
-async fn look_at_server(remote: &Remote) -> Vec<HealthFinding> {
+async fn look_at_server(remote: &Remote) -> Vec<CheckFinding> {
     let started = Instant::now();
     let Manifest { name, version, level, date } = match remote.manifest().await {
         Ok(manifest) => manifest,

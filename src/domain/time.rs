@@ -32,6 +32,14 @@ impl At {
     }
 }
 
+/// Parses a timestamp with a zone into milliseconds since the epoch.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    match At::parse(text)? {
+        At::Absolute(ms) => Some(ms),
+        At::Relative(_) => None,
+    }
+}
+
 /// Returns true for text of the form `YYYY-MM-DDThh:mm:ss[.f](Z|±hh:mm)`. Does not check that the
 /// date exists.
 fn is_rfc3339(text: &str) -> bool {

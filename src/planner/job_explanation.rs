@@ -9,7 +9,7 @@ use crate::domain::explain::{
 };
 use crate::domain::job::Record;
 use crate::domain::plan::Rule;
-use crate::domain::time::At;
+use crate::domain::time::parse_rfc3339;
 use crate::store::{Error, ExplainedJob, Observation, RuleStatus, Store};
 use crate::weights::Fallback;
 use serde_json::Value;
@@ -62,7 +62,7 @@ impl JobExplanation {
         let rule = facts.rule.as_deref().and_then(|name| known.find(name));
         let explanation = match (&rule, facts.is_staged) {
             (Some(rule), true) => {
-                let read = RuleFacts::read(registry, rule, &stored_queue).await?;
+                let read = ReadRule::read(registry, rule, &stored_queue).await?;
                 explain(&facts, Some(&read.facts(rule, &stored_queue, viewer)))
             }
             _ => explain(&facts, None),
@@ -90,15 +90,15 @@ fn past(record: &Record, facts: &JobFacts) -> Answered {
 }
 
 /// The state of a rule as it was read.
-struct RuleFacts {
+struct ReadRule {
     status: RuleStatus,
     undelivered: u64,
     /// The last recorded rounds, the newest first.
     rounds: Vec<Value>,
 }
 
-impl RuleFacts {
-    async fn read(registry: &RunnerRegistry, rule: &Rule, queue: &str) -> Result<RuleFacts, Error> {
+impl ReadRule {
+    async fn read(registry: &RunnerRegistry, rule: &Rule, queue: &str) -> Result<ReadRule, Error> {
         let status = registry.status_with(rule, Some(queue)).await?;
         let recorded = registry.store().recorded_rounds(&rule.name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
@@ -106,7 +106,7 @@ impl RuleFacts {
             Some(queue) => queue.undelivered(&rule.name).await?,
             None => 0,
         };
-        Ok(RuleFacts { status, undelivered, rounds })
+        Ok(ReadRule { status, undelivered, rounds })
     }
 
     fn facts<'a>(&self, rule: &'a Rule, queue: &str, viewer: Viewer) -> PlannerFacts<'a> {
@@ -167,8 +167,5 @@ impl RuleFacts {
 }
 
 fn time(value: &Value) -> Option<i64> {
-    match value.as_str().and_then(At::parse)? {
-        At::Absolute(at) => Some(at),
-        At::Relative(_) => None,
-    }
+    value.as_str().and_then(parse_rfc3339)
 }

@@ -1,8 +1,8 @@
 //! The figures of a rule from which its health is judged, and those that history keeps.
 
 use super::stats::RuleStats;
-use crate::domain::health::{MainQueueFacts, RuleFacts, WebhookFacts};
-use crate::domain::time::At;
+use crate::domain::health::{MainQueueHealth, RuleHealth, WebhookHealth};
+use crate::domain::time::parse_rfc3339;
 use crate::store::RuleSample;
 use serde_json::Value;
 use std::time::Duration;
@@ -12,9 +12,9 @@ const FRESH: Duration = Duration::from_secs(120);
 
 impl RuleStats {
     /// Returns the figures of the rule itself.
-    pub fn rule_facts(&self) -> RuleFacts {
+    pub fn rule_health(&self) -> RuleHealth {
         let closed = self.closed();
-        RuleFacts {
+        RuleHealth {
             name: self.rule.name.clone(),
             now: self.status.now,
             is_stalled: self.is_stalled(),
@@ -34,13 +34,13 @@ impl RuleStats {
     }
 
     /// Returns the state of the weights webhook at the end of the last round.
-    pub fn webhook_facts(&self) -> WebhookFacts {
+    pub fn webhook_health(&self) -> WebhookHealth {
         let webhook = self.rounds.first().map_or(&Value::Null, |round| &round["weights_webhook"]);
         let text = |name: &str| webhook[name].as_str().map(str::to_owned);
-        WebhookFacts {
+        WebhookHealth {
             rule: self.rule.name.clone(),
             now: self.status.now,
-            failing_since: webhook["failing_since"].as_str().and_then(instant),
+            failing_since: webhook["failing_since"].as_str().and_then(parse_rfc3339),
             last_error: text("last_error"),
             fallback: text("fallback"),
         }
@@ -58,8 +58,8 @@ impl RuleStats {
     }
 
     /// Returns the state of the main queue.
-    pub fn main_queue_facts(&self) -> MainQueueFacts {
-        MainQueueFacts {
+    pub fn main_queue_health(&self) -> MainQueueHealth {
+        MainQueueHealth {
             name: self.rule.main_queue.clone(),
             rule: self.rule.name.clone(),
             trouble: self.trouble(),
@@ -72,14 +72,6 @@ impl RuleStats {
     /// Only the last rounds are known, so it may have begun earlier.
     fn rounds_skipped_since(&self, reason: &str) -> Option<i64> {
         let skipped = self.rounds.iter().take_while(|round| round["reason"] == reason).last()?;
-        skipped["at"].as_str().and_then(instant)
-    }
-}
-
-/// Parses a timestamp of a round.
-fn instant(text: &str) -> Option<i64> {
-    match At::parse(text)? {
-        At::Absolute(ms) => Some(ms),
-        At::Relative(_) => None,
+        skipped["at"].as_str().and_then(parse_rfc3339)
     }
 }

@@ -26,7 +26,7 @@ pub struct ScalingReader<'a> {
 /// The workers of a backlog, as far as they are known.
 #[derive(Clone, Copy, Default)]
 struct KnownWorkers {
-    workers: Option<u64>,
+    count: Option<u64>,
     slots: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> ScalingReader<'a> {
 
     /// Reads the report of a rule whose statistics were read already.
     pub async fn of_rule(&self, stats: &RuleStats) -> Result<ScalingReport, Error> {
-        let (rule, status) = (stats.rule(), stats.status());
+        let (rule, status) = (&stats.rule, &stats.status);
         let queues: Vec<&str> = status.queues.iter().map(|queue| queue.queue.as_str()).collect();
         let backlogs = self.registry.store().backlogs(&queues, &[]).await?;
         let read: Vec<&QueueBacklog> = backlogs.queues.iter().collect();
@@ -93,12 +93,12 @@ impl<'a> ScalingReader<'a> {
             jobs.available = read.iter().map(|queue| queue.available).sum();
             jobs.blocked = read.iter().map(|queue| queue.blocked).sum();
             let workers = self.known_workers(&queues);
-            (facts.workers, facts.slots, facts.run_seconds) = (workers.workers, workers.slots, flow.run_seconds);
+            (facts.workers, facts.slots, facts.run_seconds) = (workers.count, workers.slots, flow.run_seconds);
             facts.active_jobs = Some(flow.active);
             facts.drain_per_second = (!queues.is_empty()).then_some(flow.dispatched_per_second);
         } else {
             jobs.available = status.queues.iter().map(|queue| queue.depth).sum();
-            jobs.undelivered = stats.undelivered();
+            jobs.undelivered = stats.undelivered;
             // Queues of a Sidekiq usually have the same processes.
             facts.workers = status.queues.iter().filter_map(|queue| queue.processes).max();
             facts.slots = status.queues.iter().filter_map(|queue| queue.slots).max();
@@ -139,7 +139,7 @@ impl<'a> ScalingReader<'a> {
                 startable_jobs: jobs.startable(),
                 oldest_seconds: oldest_ms as f64 / 1e3,
                 active_jobs: Some(flow.active),
-                workers: workers.workers,
+                workers: workers.count,
                 slots: workers.slots,
                 arrivals_per_second: flow.arrivals_per_second,
                 drain_per_second: Some(flow.dispatched_per_second),
@@ -180,7 +180,7 @@ impl<'a> ScalingReader<'a> {
             workers += group.workers;
             slots += group.workers.saturating_mul(group.concurrency.unwrap_or(1).max(1));
         }
-        KnownWorkers { workers: (workers > 0).then_some(workers), slots: (slots > 0).then_some(slots) }
+        KnownWorkers { count: (workers > 0).then_some(workers), slots: (slots > 0).then_some(slots) }
     }
 
     fn serves(&self, group: &WorkerGroup, queues: &[&str]) -> bool {

@@ -4,7 +4,7 @@ use super::{RoundReason, RunnerRegistry, scheduler};
 use crate::config::redact;
 use crate::domain::fairness::{jain_index, lag, wait_bound};
 use crate::domain::plan::{Closed, Gate, Rule};
-use crate::domain::time::{At, rfc3339};
+use crate::domain::time::{parse_rfc3339, rfc3339};
 use crate::rules::RuleSource;
 use crate::store::{Error, Observation, PriorityLevel, RuleStatus, ShadowRecord, StagedTenant, StagedTenants};
 use crate::telemetry::RuleLevels;
@@ -80,20 +80,6 @@ impl RuleStats {
         is_stalled(&self.rule, &self.status)
     }
 
-    /// Returns the rule.
-    pub fn rule(&self) -> &Rule {
-        &self.rule
-    }
-
-    pub(super) fn status(&self) -> &RuleStatus {
-        &self.status
-    }
-
-    /// Returns the number of promoted jobs that have not arrived in the main queue.
-    pub(super) fn undelivered(&self) -> u64 {
-        self.undelivered
-    }
-
     fn state(&self) -> &'static str {
         if self.is_stalled() {
             "stalled"
@@ -156,7 +142,7 @@ impl RuleStats {
 
     /// Returns the drain rate that the last round measured, unless it is older than `within`.
     pub(super) fn recent_drain_per_s(&self, within: Duration) -> Option<f64> {
-        let At::Absolute(at) = At::parse(self.rounds.first()?["at"].as_str()?)? else { return None };
+        let at = parse_rfc3339(self.rounds.first()?["at"].as_str()?)?;
         (self.status.now - at <= within.as_millis() as i64).then(|| self.drain_per_s())
     }
 
@@ -166,7 +152,7 @@ impl RuleStats {
         let named =
             |round: &&Value| round["tenants"].as_u64() == round["served"].as_array().map(|all| all.len() as u64);
         let Some(first) = self.rounds.iter().rev().find(named) else { return 1.0 };
-        let Some(At::Absolute(from)) = first["at"].as_str().and_then(At::parse) else { return 1.0 };
+        let Some(from) = first["at"].as_str().and_then(parse_rfc3339) else { return 1.0 };
         let mut got: HashMap<&str, f64> = HashMap::new();
         for served in
             self.rounds.iter().filter(named).flat_map(|round| round["served"].as_array().into_iter().flatten())

@@ -2,7 +2,7 @@
 //! endpoint is tried first.
 
 use super::{Error, ErrorKind, Remote};
-use crate::domain::time::At;
+use crate::domain::time::parse_rfc3339;
 use serde_json::Value;
 
 /// The conformance level from which servers report statistics of queues.
@@ -78,10 +78,7 @@ fn read(body: &Value, now: i64) -> Option<QueueState> {
     let active = number(&["/counts/active", "/stats/active", "/queue/active", "/active"]).unwrap_or(0.0);
     let state = find(&["/status", "/state", "/queue/status", "/stats/status"]).and_then(Value::as_str);
     let paused = find(&["/paused", "/queue/paused"]).and_then(Value::as_bool);
-    let time = |value: &Value| match At::parse(value.as_str()?) {
-        Some(At::Absolute(ms)) => Some(ms),
-        _ => None,
-    };
+    let time = |value: &Value| parse_rfc3339(value.as_str()?);
     let oldest =
         find(&["/oldest_available_at", "/stats/oldest_available_at", "/queue/oldest_available_at"]).and_then(time);
     // Prefer the server's own time, so that differences between clocks do not matter.

@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::{Error, ErrorKind, Remote};
 use crate::domain::simulation::{RecordedRound, RecordedTenant};
 use crate::domain::tenant::Weight;
-use crate::domain::time::At;
+use crate::domain::time::parse_rfc3339;
 use serde_json::Value;
 
 /// Number of rounds in one request, and maximum number of requests. A server keeps 1,000 rounds.
@@ -46,7 +46,7 @@ fn read(answer: &Answer, rule: &str) -> Result<Vec<Value>, Error> {
 
 /// Reads one round. Returns `None` if it promoted nothing.
 fn round(item: &Value) -> Option<RecordedRound> {
-    let Some(At::Absolute(at_ms)) = item["at"].as_str().and_then(At::parse) else { return None };
+    let at_ms = item["at"].as_str().and_then(parse_rfc3339)?;
     let tenant = |served: &Value| {
         Some(RecordedTenant {
             tenant: served["tenant_id"].as_str()?.to_owned(),

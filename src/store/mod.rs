@@ -19,7 +19,7 @@ mod script;
 mod script_metrics;
 
 pub use commands::*;
-pub use connection::{Address, HealthFinding, HealthReport, Severity, Signal, embedded};
+pub use connection::{Address, CheckFinding, ServerChecks, Severity, Signal, embedded};
 pub use error::Error;
 pub use reply::JobOutcome;
 pub use script::{library_text, script_texts};

@@ -2,7 +2,7 @@
 
 use super::scenario::{FAILS_ONE_IN, NOISY, RULE, RUN_MS, TYPE, WORKERS};
 use super::waits::{Group, Waits};
-use crate::domain::time::At;
+use crate::domain::time::parse_rfc3339;
 use crate::remote::{Error, Remote};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -79,10 +79,7 @@ impl DemoWorker {
 
 /// Returns the time from the creation of a job to its start.
 fn waited_ms(job: &Value) -> u64 {
-    let at = |member: &str| match job[member].as_str().and_then(At::parse) {
-        Some(At::Absolute(ms)) => ms,
-        _ => 0,
-    };
+    let at = |member: &str| job[member].as_str().and_then(parse_rfc3339).unwrap_or(0);
     u64::try_from(at("started_at") - at("created_at")).unwrap_or(0)
 }
 

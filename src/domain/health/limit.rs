@@ -5,7 +5,7 @@ use crate::domain::words::{counted, duration};
 
 /// The figures of a limit. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LimitFacts {
+pub struct LimitHealth {
     /// The key as people read it.
     pub key: String,
     pub now: i64,
@@ -19,7 +19,7 @@ pub struct LimitFacts {
     pub free_at: i64,
 }
 
-impl LimitFacts {
+impl LimitHealth {
     /// Returns a finding if the limit holds jobs back. More jobs than a rate allows at once are no
     /// problem as long as the next one may start.
     pub fn findings(&self) -> Vec<Finding> {
@@ -58,8 +58,14 @@ mod tests {
 
     #[test]
     fn a_limit_that_holds_jobs_back_says_why() {
-        let limit =
-            LimitFacts { key: "api".into(), now: 1000, waiting: 3, running: 2, free_at: 5000, ..LimitFacts::default() };
+        let limit = LimitHealth {
+            key: "api".into(),
+            now: 1000,
+            waiting: 3,
+            running: 2,
+            free_at: 5000,
+            ..LimitHealth::default()
+        };
         for (concurrency, stopped_until, code, sentence) in [
             (Some(0), None, "limit_zero", "concurrency is 0; 3 jobs wait"),
             (Some(2), None, "limit_full", "full: 2 of 2 slots are taken; 3 jobs wait"),
@@ -67,10 +73,10 @@ mod tests {
             (Some(9), None, "limit_rate", "the rate is used up for another 4 s; 3 jobs wait"),
             (None, Some(500), "limit_rate", "the rate is used up for another 4 s; 3 jobs wait"),
         ] {
-            let finding = LimitFacts { concurrency, stopped_until, ..limit.clone() }.findings().remove(0);
+            let finding = LimitHealth { concurrency, stopped_until, ..limit.clone() }.findings().remove(0);
             assert_eq!((finding.code, finding.sentence.as_str()), (code, sentence));
         }
-        assert_eq!(LimitFacts { free_at: 1000, ..limit.clone() }.findings(), [], "the next job may start");
-        assert_eq!(LimitFacts { waiting: 0, concurrency: Some(0), ..limit }.findings(), []);
+        assert_eq!(LimitHealth { free_at: 1000, ..limit.clone() }.findings(), [], "the next job may start");
+        assert_eq!(LimitHealth { waiting: 0, concurrency: Some(0), ..limit }.findings(), []);
     }
 }

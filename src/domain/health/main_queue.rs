@@ -5,7 +5,7 @@ use crate::domain::words::counted;
 
 /// The state of a rule's main queue.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MainQueueFacts {
+pub struct MainQueueHealth {
     pub name: String,
     pub rule: String,
     /// The present problem, in words.
@@ -15,7 +15,7 @@ pub struct MainQueueFacts {
     pub staged: u64,
 }
 
-impl MainQueueFacts {
+impl MainQueueHealth {
     pub fn findings(&self) -> Vec<Finding> {
         let Some(trouble) = self.trouble.as_ref().filter(|_| self.staged > 0 || self.undelivered > 0) else {
             return Vec::new();
@@ -43,12 +43,12 @@ mod tests {
     fn trouble_counts_only_while_jobs_depend_on_it() {
         let trouble = Some("connection refused".to_owned());
         let facts =
-            MainQueueFacts { name: "legacy".into(), rule: "reports".into(), trouble, undelivered: 0, staged: 12 };
+            MainQueueHealth { name: "legacy".into(), rule: "reports".into(), trouble, undelivered: 0, staged: 12 };
         assert_eq!(
             facts.findings()[0].sentence,
             "rule \"reports\" cannot promote: connection refused; 12 jobs staged, 0 jobs under way"
         );
-        assert_eq!(MainQueueFacts { staged: 0, ..facts.clone() }.findings(), []);
-        assert_eq!(MainQueueFacts { trouble: None, ..facts }.findings(), []);
+        assert_eq!(MainQueueHealth { staged: 0, ..facts.clone() }.findings(), []);
+        assert_eq!(MainQueueHealth { trouble: None, ..facts }.findings(), []);
     }
 }

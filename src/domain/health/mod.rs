@@ -9,12 +9,12 @@ mod report;
 mod rule;
 mod webhook;
 
-pub use limit::LimitFacts;
-pub use main_queue::MainQueueFacts;
-pub use queue::QueueFacts;
+pub use limit::LimitHealth;
+pub use main_queue::MainQueueHealth;
+pub use queue::QueueHealth;
 pub use report::{Checked, HealthReport};
-pub use rule::RuleFacts;
-pub use webhook::WebhookFacts;
+pub use rule::RuleHealth;
+pub use webhook::WebhookHealth;
 
 use std::collections::BTreeMap;
 

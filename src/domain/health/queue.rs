@@ -10,7 +10,7 @@ const ENOUGH_ENDED: u64 = 20;
 
 /// The figures of a queue. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueFacts {
+pub struct QueueHealth {
     pub name: String,
     pub now: i64,
     pub paused_since: Option<i64>,
@@ -25,7 +25,7 @@ pub struct QueueFacts {
     pub discarded_per_minute: Option<u64>,
 }
 
-impl QueueFacts {
+impl QueueHealth {
     pub fn findings(&self) -> Vec<Finding> {
         let waiting = self.paused().or_else(|| self.not_fetched());
         waiting.into_iter().chain(self.failing()).collect()
@@ -92,12 +92,12 @@ impl QueueFacts {
 mod tests {
     use super::*;
 
-    fn facts() -> QueueFacts {
+    fn facts() -> QueueHealth {
         let (available, oldest_age) = (40, Some(90_000));
-        QueueFacts { name: "email".to_owned(), now: 1_000_000, available, oldest_age, ..QueueFacts::default() }
+        QueueHealth { name: "email".to_owned(), now: 1_000_000, available, oldest_age, ..QueueHealth::default() }
     }
 
-    fn codes(facts: &QueueFacts) -> Vec<&'static str> {
+    fn codes(facts: &QueueHealth) -> Vec<&'static str> {
         facts.findings().iter().map(|finding| finding.code).collect()
     }
 
@@ -107,21 +107,21 @@ mod tests {
             facts().findings()[0].sentence,
             "nobody fetches from it: no job was taken in the last minute, 40 jobs wait, the oldest for 90 s, 0 active"
         );
-        assert_eq!(codes(&QueueFacts { started_per_minute: 1, ..facts() }), [""; 0]);
-        assert_eq!(codes(&QueueFacts { oldest_age: Some(59_999), ..facts() }), [""; 0]);
-        assert_eq!(codes(&QueueFacts { oldest_age: None, ..facts() }), [""; 0], "no job may run");
+        assert_eq!(codes(&QueueHealth { started_per_minute: 1, ..facts() }), [""; 0]);
+        assert_eq!(codes(&QueueHealth { oldest_age: Some(59_999), ..facts() }), [""; 0]);
+        assert_eq!(codes(&QueueHealth { oldest_age: None, ..facts() }), [""; 0], "no job may run");
     }
 
     #[test]
     fn a_pause_counts_while_jobs_wait() {
-        let paused = QueueFacts { paused_since: Some(700_000), ..facts() };
+        let paused = QueueHealth { paused_since: Some(700_000), ..facts() };
         assert_eq!(paused.findings()[0].sentence, "paused for 5 min; 40 jobs wait");
-        assert_eq!(codes(&QueueFacts { available: 0, oldest_age: None, ..paused }), [""; 0]);
+        assert_eq!(codes(&QueueHealth { available: 0, oldest_age: None, ..paused }), [""; 0]);
     }
 
     #[test]
     fn failures_count_if_enough_jobs_ended() {
-        let failing = |completed, discarded| QueueFacts {
+        let failing = |completed, discarded| QueueHealth {
             available: 0,
             oldest_age: None,
             completed_per_minute: Some(completed),

@@ -9,7 +9,7 @@ const LONG_BACKLOG_MS: f64 = 300_000.0;
 
 /// The figures of a rule. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RuleFacts {
+pub struct RuleHealth {
     pub name: String,
     pub now: i64,
     /// Jobs are staged, and no process plans the rule.
@@ -33,7 +33,7 @@ pub struct RuleFacts {
     pub drain_per_second: f64,
 }
 
-impl RuleFacts {
+impl RuleHealth {
     /// Returns what is wrong. A rule without staged jobs delays nobody.
     pub fn findings(&self) -> Vec<Finding> {
         if self.staged == 0 {
@@ -178,8 +178,8 @@ impl RuleFacts {
 mod tests {
     use super::*;
 
-    fn facts() -> RuleFacts {
-        RuleFacts {
+    fn facts() -> RuleHealth {
+        RuleHealth {
             name: "reports".to_owned(),
             now: 1_000_000,
             staged: 1200,
@@ -190,17 +190,17 @@ mod tests {
             depth: 500,
             max_depth: 500,
             drain_per_second: 3.0,
-            ..RuleFacts::default()
+            ..RuleHealth::default()
         }
     }
 
-    fn found(facts: &RuleFacts) -> Vec<(&'static str, String)> {
+    fn found(facts: &RuleHealth) -> Vec<(&'static str, String)> {
         facts.findings().into_iter().map(|finding| (finding.code, finding.sentence)).collect()
     }
 
     #[test]
     fn a_closed_gate_names_the_bottleneck() {
-        let closed = RuleFacts { closed: Some(Closed::Latency), closed_since: Some(760_000), ..facts() };
+        let closed = RuleHealth { closed: Some(Closed::Latency), closed_since: Some(760_000), ..facts() };
         let [finding] = &closed.findings()[..] else { panic!("one finding") };
         assert_eq!(
             finding.sentence,
@@ -209,7 +209,7 @@ mod tests {
         );
         assert_eq!(finding.next_step, "add workers or raise latency_threshold");
         assert_eq!((finding.since, finding.evidence["latency_ms"]), (Some(760_000), 92_000.0));
-        let idle = RuleFacts { drain_per_second: 0.0, ..closed };
+        let idle = RuleHealth { drain_per_second: 0.0, ..closed };
         assert_eq!((found(&idle)[0].0, idle.findings()[0].urgency), ("gate_closed_no_workers", Urgency::Critical));
     }
 
@@ -222,19 +222,19 @@ mod tests {
             (Closed::Quiet, "main_queue_quiet"),
             (Closed::RetryAfter, "main_queue_retry_after"),
         ] {
-            assert_eq!(found(&RuleFacts { closed: Some(reason), ..facts() })[0].0, code);
+            assert_eq!(found(&RuleHealth { closed: Some(reason), ..facts() })[0].0, code);
         }
-        let stalled = RuleFacts { is_stalled: true, closed: Some(Closed::Latency), is_all_held: true, ..facts() };
+        let stalled = RuleHealth { is_stalled: true, closed: Some(Closed::Latency), is_all_held: true, ..facts() };
         assert_eq!(found(&stalled).iter().map(|finding| finding.0).collect::<Vec<_>>(), ["rule_stalled"]);
-        assert_eq!(found(&RuleFacts { is_all_held: true, ..facts() })[0].0, "all_tenants_held");
+        assert_eq!(found(&RuleHealth { is_all_held: true, ..facts() })[0].0, "all_tenants_held");
     }
 
     #[test]
     fn a_rule_that_works_is_silent_unless_its_backlog_is_long() {
-        assert_eq!(found(&RuleFacts { drain_per_second: 100.0, ..facts() }), []);
-        assert_eq!(found(&RuleFacts { drain_per_second: 0.0, ..facts() }), [], "no figure for the work that is left");
+        assert_eq!(found(&RuleHealth { drain_per_second: 100.0, ..facts() }), []);
+        assert_eq!(found(&RuleHealth { drain_per_second: 0.0, ..facts() }), [], "no figure for the work that is left");
         assert_eq!(found(&facts())[0].0, "long_backlog");
-        let empty = RuleFacts { staged: 0, closed: Some(Closed::Latency), is_stalled: true, ..facts() };
+        let empty = RuleHealth { staged: 0, closed: Some(Closed::Latency), is_stalled: true, ..facts() };
         assert_eq!(found(&empty), []);
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::words::duration;
 
 /// The state of a webhook at the end of the last round. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct WebhookFacts {
+pub struct WebhookHealth {
     pub rule: String,
     pub now: i64,
     /// Time of the first failure in a row.
@@ -15,7 +15,7 @@ pub struct WebhookFacts {
     pub fallback: Option<String>,
 }
 
-impl WebhookFacts {
+impl WebhookHealth {
     pub fn findings(&self) -> Vec<Finding> {
         let Some(since) = self.failing_since else { return Vec::new() };
         let failing = u64::try_from(self.now - since).unwrap_or(0);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_failing_webhook_is_reported_with_what_is_used_instead() {
-        let failing = WebhookFacts {
+        let failing = WebhookHealth {
             rule: "reports".to_owned(),
             now: 500_000,
             failing_since: Some(200_000),
@@ -59,8 +59,8 @@ mod tests {
             "the weights webhook has failed for 5 min: HTTP 500; default weight weights are used"
         );
         assert_eq!(finding.urgency, Urgency::Warning);
-        let held = WebhookFacts { fallback: Some("hold".to_owned()), ..failing.clone() };
+        let held = WebhookHealth { fallback: Some("hold".to_owned()), ..failing.clone() };
         assert_eq!(held.findings()[0].urgency, Urgency::Critical);
-        assert_eq!(WebhookFacts { failing_since: None, ..failing }.findings(), []);
+        assert_eq!(WebhookHealth { failing_since: None, ..failing }.findings(), []);
     }
 }

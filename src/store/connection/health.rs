@@ -24,7 +24,7 @@ pub enum Severity {
 
 /// The result of one check, with advice if there is something to do.
 #[derive(Clone, Debug)]
-pub struct HealthFinding {
+pub struct CheckFinding {
     pub severity: Severity,
     pub what: String,
     pub advice: Option<String>,
@@ -32,24 +32,24 @@ pub struct HealthFinding {
 
 /// The results of all checks.
 #[derive(Clone, Debug, Default)]
-pub struct HealthReport {
-    pub findings: Vec<HealthFinding>,
+pub struct ServerChecks {
+    pub findings: Vec<CheckFinding>,
 }
 
-impl HealthReport {
+impl ServerChecks {
     /// Returns true if fairgate can use this server.
     pub fn is_usable(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Bad)
     }
 
     pub(super) fn add(&mut self, severity: Severity, what: impl Into<String>, advice: Option<&str>) {
-        self.findings.push(HealthFinding { severity, what: what.into(), advice: advice.map(str::to_owned) });
+        self.findings.push(CheckFinding { severity, what: what.into(), advice: advice.map(str::to_owned) });
     }
 
     /// Connects and runs all checks. `wait_replicas` is the number of replicas that must confirm
     /// each job.
-    pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> HealthReport {
-        let mut report = HealthReport::default();
+    pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> ServerChecks {
+        let mut report = ServerChecks::default();
         match tokio::time::timeout(deadline, report.run(address, namespace, wait_replicas)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => report.add(

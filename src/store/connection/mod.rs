@@ -17,5 +17,5 @@ pub use address::Address;
 pub(in crate::store) use address::{PrimaryClient, RawConnection};
 pub(in crate::store) use client::Connection;
 pub(in crate::store) use confirmer::Confirmation;
-pub use health::{HealthFinding, HealthReport, Severity};
+pub use health::{CheckFinding, ServerChecks, Severity};
 pub use signals::Signal;

@@ -1,7 +1,7 @@
 //! A server's role in replication, and its replicas.
 
 use super::health::{ask, setting};
-use super::{HealthReport, RawConnection, Severity};
+use super::{RawConnection, ServerChecks, Severity};
 use crate::config::Topology;
 use crate::store::{Error, reply};
 use redis::{Pipeline, Value};
@@ -28,7 +28,7 @@ fn field<'t>(info: &'t str, name: &str) -> &'t str {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim()
 }
 
-impl HealthReport {
+impl ServerChecks {
     /// Checks for settings that lose jobs in a failover. In a cluster, `key` selects the node.
     pub(super) async fn check_replicas(
         &mut self,
