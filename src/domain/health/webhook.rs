@@ -21,9 +21,9 @@ impl WebhookHealth {
         let failing = u64::try_from(self.now - since).unwrap_or(0);
         let error = self.last_error.as_deref().unwrap_or("unknown error");
         let instead = match self.fallback.as_deref() {
-            None | Some("last_good") => "the last good weights are used".to_owned(),
-            Some("hold") => "its tenants are held, so their jobs wait".to_owned(),
-            Some(other) => format!("{} weights are used", other.replace('_', " ")),
+            Some("hold") => "its tenants are held, so their jobs wait",
+            Some("default_weight") => "static and default weights are used",
+            _ => "the last good weights are used",
         };
         // Held tenants get nothing until the webhook answers.
         let urgency = if self.fallback.as_deref() == Some("hold") { Urgency::Critical } else { Urgency::Warning };
@@ -56,7 +56,7 @@ mod tests {
         let [finding] = &failing.findings()[..] else { panic!("one finding") };
         assert_eq!(
             finding.sentence,
-            "the weights webhook has failed for 5 min: HTTP 500; default weight weights are used"
+            "the weights webhook has failed for 5 min: HTTP 500; static and default weights are used"
         );
         assert_eq!(finding.urgency, Urgency::Warning);
         let held = WebhookHealth { fallback: Some("hold".to_owned()), ..failing.clone() };
